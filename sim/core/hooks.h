@@ -1,0 +1,57 @@
+// Hooks: the two places every call passes through: the fault plan (before the handler) and the trace (both ends).
+//
+// Owner: Machine; hooks are installed before clients arrive or swapped live, and outlive the calls they saw.
+// Errors: none. Thread-safety: hook methods are called from many threads at once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "sim/core/call.h"
+
+namespace understudy {
+
+// What a fault plan says about a call before its handler runs.
+struct FaultDecision {
+  // Answer with this errno instead of running the handler.
+  std::optional<Errno> fail;
+  // Wait this long first.
+  std::uint64_t delay_ns = 0;
+};
+
+class FaultHook {
+ public:
+  virtual ~FaultHook() = default;
+  virtual FaultDecision before(Call& call) = 0;
+  // After the handler, before the copy-out; may change outcome and arguments.
+  virtual Outcome after(Call& call, Outcome outcome) = 0;
+};
+
+class TraceHook {
+ public:
+  virtual ~TraceHook() = default;
+  virtual void begin(const Call& call) = 0;
+  // `value`: >= 0 or -errno, as sent.
+  virtual void end(const Call& call, int value) = 0;
+};
+
+class Hooks {
+ public:
+  void install(std::shared_ptr<FaultHook> fault);
+  void install(std::shared_ptr<TraceHook> trace);
+
+  FaultHook* fault() const { return fault_.load(std::memory_order_acquire); }
+  TraceHook* trace() const { return trace_.load(std::memory_order_acquire); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<void>> kept_;
+  std::atomic<FaultHook*> fault_{nullptr};
+  std::atomic<TraceHook*> trace_{nullptr};
+};
+
+}  // namespace understudy

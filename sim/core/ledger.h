@@ -1,0 +1,102 @@
+// Ledger: the account of every handle, buffer, dma-buf, mapping, context and queue: when made, by whom, when gone,
+// and what went wrong.
+//
+// Owner: Machine. Objects hold a LedgerEntry, whose destructor closes the line. Units: times in ns since the machine
+// started, sizes in bytes. Errors: none. Thread-safety: all methods from any thread; its lock is a leaf.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace understudy {
+
+class Call;
+class Ledger;
+
+enum class ObjectKind : std::uint8_t {
+  kFile, kBuffer, kGemHandle, kKfdHandle, kDmaBuf, kMapping, kContext, kQueue, kEvent, kSyncobj, kUserptr, kResource,
+};
+const char* object_kind_name(ObjectKind kind);  // "GEM handle", "dma-buf", ...
+
+// Who did something, kept by value because clients go.
+struct Actor {
+  std::uint64_t client_id = 0;
+  pid_t pid = 0;
+  pid_t tid = 0;
+  std::string process;
+  std::string call;  // "DRM_IOCTL_GEM_CLOSE"
+  std::uint64_t time_ns = 0;
+};
+
+struct LedgerLine {
+  std::uint64_t id = 0;
+  ObjectKind kind{};
+  std::string label;  // "GEM handle 7 on dri/renderD128, 2 MiB VRAM"
+  Actor made;
+};
+
+// Stable ids of findings, which can be allowed or made fatal.
+enum class FindingKind : std::uint8_t { kLeak, kDoubleDestroy, kUseAfterFree, kWrongOwner, kMapLeftBehind, kNoShim, kUnsupportedCall, kSkippedWork };
+const char* finding_kind_name(FindingKind kind);  // "leak", "double-destroy", ...
+
+struct Finding {
+  FindingKind kind{};
+  std::string text;  // one line; what, which, why
+  Actor actor;       // the offending call
+  Actor first;       // double destroy: the first one; use after free: the free
+  Actor made;
+};
+
+class LedgerEntry {
+ public:
+  LedgerEntry() = default;
+  LedgerEntry(LedgerEntry&& other) noexcept;
+  LedgerEntry& operator=(LedgerEntry&& other) noexcept;
+  ~LedgerEntry() { close(nullptr); }
+  // Ends the line now, naming the call that did it.
+  void close(const Call* call);
+  explicit operator bool() const { return ledger_ != nullptr; }
+
+ private:
+  friend class Ledger;
+  LedgerEntry(Ledger* ledger, std::uint64_t id) : ledger_(ledger), id_(id) {}
+  Ledger* ledger_ = nullptr;
+  std::uint64_t id_ = 0;
+};
+
+class Ledger {
+ public:
+  LedgerEntry open(ObjectKind kind, const Call* call, std::string label);
+  void report(Finding finding);
+  // Remembers that `key` (e.g. "dri/renderD128#<file id> GEM handle 7") was destroyed, so that a second destroy can
+  // name the first. Bounded; the oldest are forgotten.
+  void note_destroyed(const std::string& key, const Call* call);
+  bool was_destroyed(const std::string& key, Actor* by) const;
+
+  std::vector<LedgerLine> live() const;
+  std::vector<Finding> findings() const;
+  std::uint64_t opened_count(ObjectKind kind) const;
+  std::size_t live_count(ObjectKind kind) const;
+
+  static Actor actor_of(const Call* call);
+
+ private:
+  friend class LedgerEntry;
+  void close(std::uint64_t id, const Call* call);
+  mutable std::mutex mutex_;
+  std::uint64_t next_id_ = 1;
+  std::map<std::uint64_t, LedgerLine> live_;
+  std::map<std::string, Actor> destroyed_;
+  std::vector<std::string> destroyed_order_;
+  std::vector<Finding> findings_;
+  std::uint64_t opened_[16] = {};
+  std::size_t live_per_kind_[16] = {};
+};
+
+}  // namespace understudy

@@ -1,0 +1,77 @@
+// AmdgpuBo: amdgpu's buffer object, behind both KFD handles and GEM handles.
+//
+// Owner: shared (see drm::GemObject). Accounted memory is given back by the destructor, i.e. when KFD handles, GEM
+// handles, dma-bufs and device maps are gone and (see Gpu::retire_bo) no client maps its pages any more. Units: bytes.
+// Errors: create() returns ENOMEM when the limits say so, EFAULT for unreadable user pages.
+// Thread-safety: immutable but for metadata and placement, which lock. Mirrors: amdgpu_object.c, amdgpu_ttm.c, amdgpu_amdkfd_gpuvm.c (accounting).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "sim/core/buffer.h"
+#include "sim/core/client.h"
+#include "sim/core/ledger.h"
+#include "sim/drm/gem.h"
+
+namespace understudy::kfd {
+
+class Gpu;
+
+enum class BoKind : std::uint8_t { kVram, kGtt, kUserptr, kDoorbell, kMmio, kForeign };
+
+struct BoSpec {
+  BoKind kind = BoKind::kVram;
+  std::uint64_t size_bytes = 0;      // page multiple
+  std::uint64_t alignment_bytes = 0;
+  std::uint64_t gem_domains = 0;     // AMDGPU_GEM_DOMAIN_*
+  std::uint64_t gem_flags = 0;       // AMDGPU_GEM_CREATE_*
+  bool cpu_accessible = true;
+  // userptr only
+  ClientRef user_client;
+  std::uint64_t user_address = 0;
+  bool user_read_only = false;
+  // foreign import only
+  DmaBufRef foreign;
+};
+
+struct BoMetadata {
+  std::uint64_t flags = 0;
+  std::uint64_t tiling_info = 0;
+  std::uint32_t size_bytes = 0;
+  std::array<std::byte, 256> data{};
+};
+
+class AmdgpuBo : public drm::GemObject {
+ public:
+  // Accounts the memory (ENOMEM) and, for userptr, checks the pages (EFAULT).
+  static Result<std::shared_ptr<AmdgpuBo>> create(Gpu& gpu, const Call* call, const BoSpec& spec);
+  ~AmdgpuBo() override;
+
+  Gpu& gpu() const { return gpu_; }
+  const BoSpec& spec() const { return spec_; }
+  BoKind kind() const { return spec_.kind; }
+  bool is_userptr() const { return spec_.kind == BoKind::kUserptr; }
+  BufferRef buffer() const override { return buffer_; }
+  std::string describe() const override;
+  Result<void> may_export() const override;  // EPERM for userptr
+
+  BoMetadata metadata() const;
+  void set_metadata(const BoMetadata& metadata);
+
+ private:
+  AmdgpuBo(Gpu& gpu, BoSpec spec, BufferRef buffer);
+  Gpu& gpu_;
+  BoSpec spec_;
+  const BufferRef buffer_;
+  LedgerEntry entry_;
+  mutable std::mutex metadata_mutex_;
+  BoMetadata metadata_;
+};
+
+using BoRef = std::shared_ptr<AmdgpuBo>;
+
+}  // namespace understudy::kfd

@@ -1,0 +1,81 @@
+// Gpu: one AMD GPU of the machine: identity, memory accounting, and the DRM device behind its render and primary nodes.
+//
+// Owner: Machine::keep. Units: bytes. Errors: reserve() returns ENOMEM. Thread-safety: all methods from any thread.
+// Mirrors: struct amdgpu_device and struct kfd_node; amdgpu_amdkfd_gpuvm.c: amdgpu_amdkfd_reserve_mem_limit.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "sim/drm/device.h"
+#include "sim/kfd/amdgpu_bo.h"
+#include "sim/kfd/profile.h"
+
+namespace understudy::kfd {
+
+// Where the GPU sits in the machine; decided when the machine is put together.
+struct GpuPlacement {
+  unsigned index = 0;          // among the GPUs
+  unsigned topology_node = 0;  // number of its directory in nodes/
+  std::uint16_t gpu_id = 0;    // unique, non-zero
+  unsigned render_minor = 128;
+  unsigned card_minor = 0;
+  unsigned pci_domain = 0;
+  unsigned pci_bus = 0;
+  unsigned pci_device = 0;
+  unsigned pci_function = 0;
+  std::uint64_t hive_id = 0;
+  std::uint64_t unique_id = 0;
+};
+
+// Memory all GPUs share: system RAM for GTT and userptr (kfd_mem_limit).
+struct SystemMemory {
+  std::uint64_t limit_bytes = 0;      // GTT + userptr
+  std::uint64_t ttm_limit_bytes = 0;  // GTT
+  std::atomic<std::uint64_t> used_bytes{0};
+  std::atomic<std::uint64_t> ttm_used_bytes{0};
+};
+
+class Gpu : public drm::Device {
+ public:
+  Gpu(Machine& machine, GpuProfile profile, GpuPlacement placement, std::shared_ptr<SystemMemory> system_memory,
+      std::uint64_t total_vram_of_machine_bytes);
+  ~Gpu() override;
+
+  const GpuProfile& profile() const { return profile_; }
+  const GpuPlacement& placement() const { return placement_; }
+  std::uint32_t gpu_id() const { return placement_.gpu_id; }
+
+  std::uint64_t vram_size_bytes() const { return vram_size_bytes_; }
+  std::uint64_t vram_used_bytes() const { return vram_used_bytes_.load(); }
+  std::uint64_t gtt_used_bytes() const { return gtt_used_bytes_.load(); }
+  std::uint64_t gtt_size_bytes() const;
+  // AMDKFD_IOC_AVAILABLE_MEMORY's number (2 MiB granules, page-table reserve taken off).
+  std::uint64_t available_memory_bytes();
+  // Accounts (ENOMEM) and gives back.
+  Result<void> reserve(BoKind kind, std::uint64_t size_bytes);
+  void unreserve(BoKind kind, std::uint64_t size_bytes);
+  // Keeps the accounting of a dying BO until no client has its pages mapped.
+  void retire_bo(BoKind kind, BufferRef buffer, std::uint64_t size_bytes);
+
+  std::span<const IoctlRow> driver_ioctls() const override;
+  Result<drm::GemRef> import_dma_buf(Call& call, drm::DrmFile& file, const DmaBufRef& dma_buf) override;
+  Result<void> object_opened(drm::DrmFile& file, drm::GemObject& object) override;
+  void object_closed(drm::DrmFile& file, drm::GemObject& object) override;
+  Result<MmapTarget> map_object(Call& call, drm::DrmFile& file, drm::GemObject& object,
+                                const MmapRequest& request) override;
+
+ private:
+  const GpuProfile profile_;
+  const GpuPlacement placement_;
+  const std::shared_ptr<SystemMemory> system_memory_;
+  std::uint64_t vram_size_bytes_ = 0;
+  std::uint64_t reserved_for_page_tables_bytes_ = 0;
+  std::atomic<std::uint64_t> vram_used_bytes_{0};
+  std::atomic<std::uint64_t> vram_rounded_bytes_{0};
+  std::atomic<std::uint64_t> gtt_used_bytes_{0};
+};
+
+}  // namespace understudy::kfd
