@@ -63,7 +63,8 @@ class File : public std::enable_shared_from_this<File> {
 
   virtual void ioctl(const CallRef& call) = 0;
   virtual Result<MmapTarget> mmap(Call& call, const MmapRequest& request);  // ENODEV
-  // write(2); the default is EINVAL as for DRM files.
+  // write(2); the default is EINVAL as for DRM files. The caller is empty when the bytes came through a
+  // socket-backed file, where the kernel does not say who wrote.
   virtual Result<std::size_t> write(const Caller& caller, std::span<const std::byte> bytes);
   // Runs once when the last descriptor is gone; no locks held.
   virtual void release() {}
@@ -104,7 +105,7 @@ class FileTable {
       : reactor_(reactor), socket_prefix_(std::move(socket_prefix)) {}
   ~FileTable();
 
-  // Registers a file: gives it its id. `id_hint` lets a door choose the id.
+  // Registers a file: gives it its id.
   FileId add(const FileRef& file);
   void bind_identity(FileId id, dev_t device, ino_t inode);
   FileRef by_id(FileId id) const;

@@ -5,14 +5,15 @@
 // started, sizes in bytes. Errors: none. Thread-safety: all methods from any thread; its lock is a leaf.
 #pragma once
 
-#include <atomic>
+#include <sys/types.h>
+
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include <sys/types.h>
 
 namespace understudy {
 
@@ -79,6 +80,15 @@ class Ledger {
   void note_destroyed(const std::string& key, const Call* call);
   bool was_destroyed(const std::string& key, Actor* by) const;
 
+  // A call that this machine answers as a kernel without the feature would; listed at the end of the run.
+  void count_unsupported(const Call& call);
+  struct UnsupportedCall {
+    std::string file;  // "kfd"
+    std::string name;  // the ioctl's name, or its command word when even the number is unknown
+    std::uint64_t count = 0;
+  };
+  std::vector<UnsupportedCall> unsupported_calls() const;
+
   std::vector<LedgerLine> live() const;
   std::vector<Finding> findings() const;
   std::uint64_t opened_count(ObjectKind kind) const;
@@ -93,8 +103,9 @@ class Ledger {
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, LedgerLine> live_;
   std::map<std::string, Actor> destroyed_;
-  std::vector<std::string> destroyed_order_;
+  std::deque<std::string> destroyed_order_;
   std::vector<Finding> findings_;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> unsupported_;  // (file, name) -> count
   std::uint64_t opened_[16] = {};
   std::size_t live_per_kind_[16] = {};
 };

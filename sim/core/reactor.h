@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -42,7 +43,7 @@ class Reactor {
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::map<WatchId, std::shared_ptr<Watch>> watches_;
-  std::vector<std::function<void()>> posted_;
+  std::deque<std::function<void()>> posted_;
   WatchId next_id_ = 1;
   std::vector<std::thread> threads_;
 };
