@@ -1,13 +1,13 @@
-// Buffer: device memory (the pages of a BO): a sparse memfd, made when first needed, plus who in user space still
-// has it open.
+// Buffer: device memory (the pages of a BO): a sparse memfd, made when first needed, plus who in user space
+// still has it open.
 //
 // Owner: shared by whatever refers to it (GEM object, KFD handle, dma-buf, device map). Units: bytes.
 // Errors: ENOMEM/EMFILE from making the memfd. Thread-safety: all methods from any thread.
 // Mirrors: the ttm_buffer_object/shmem pages behind a GEM object.
 //
-// Descriptions given to clients carry an OFD read lock on one byte of the memfd: kMapLockByte for CPU mappings,
-// kDmaBufLockByte for dma-buf descriptors. The kernel drops the lock exactly when the last descriptor and the last
-// mapping made from it are gone, in whichever process; held_by() asks for it.
+// Descriptions given to clients carry an OFD read lock on one byte of the memfd: kMapLockByte for CPU
+// mappings, kDmaBufLockByte for dma-buf descriptors. The kernel drops the lock exactly when the last
+// descriptor and the last mapping made from it are gone, in whichever process; held_by() asks for it.
 #pragma once
 
 #include <sys/types.h>
@@ -53,8 +53,8 @@ class Buffer {
   const std::uint64_t size_bytes_;
   std::atomic<bool> touched_{false};
   mutable std::mutex mutex_;
-  UniqueFd memfd_;    // guarded by mutex_ until touched_
-  Mapping mapping_;   // guarded by mutex_
+  UniqueFd memfd_;   // guarded by mutex_ until touched_
+  Mapping mapping_;  // guarded by mutex_
 };
 
 using BufferRef = std::shared_ptr<Buffer>;

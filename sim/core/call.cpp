@@ -25,11 +25,17 @@ Call::Call(Machine& machine, CallKind kind, Caller caller, std::shared_ptr<File>
 
 Call::~Call() = default;
 
-std::string_view Call::name() const { return descriptor ? descriptor->name : kKindNames[static_cast<int>(kind_)]; }
+std::string_view Call::name() const {
+  return descriptor ? descriptor->name : kKindNames[static_cast<int>(kind_)];
+}
 
-Result<void> Call::copy_in(std::span<std::byte> into) { return memory().read(argument, into); }
+Result<void> Call::copy_in(std::span<std::byte> into) {
+  return memory().read(argument, into);
+}
 
-Result<void> Call::copy_out(std::span<const std::byte> from) { return memory().write(argument, from); }
+Result<void> Call::copy_out(std::span<const std::byte> from) {
+  return memory().write(argument, from);
+}
 
 Result<void> Call::hand_fd(UniqueFd fd, std::uint32_t argument_offset, bool close_on_exec) {
   if (!can_hand_fds()) return Errno(EOPNOTSUPP);

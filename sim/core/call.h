@@ -1,10 +1,10 @@
-// Call: one open/ioctl/mmap in flight. It is answered exactly once, maybe later and from another thread, and a
-// signal in the client cancels it.
+// Call: one open/ioctl/mmap in flight. It is answered exactly once, maybe later and from another thread, and
+// a signal in the client cancels it.
 //
 // Owner: shared; the door keeps it until answered, a handler that answers later keeps a reference.
 // Units: addresses are client addresses, sizes bytes. Errors: copy_in/copy_out fail with EFAULT.
-// Thread-safety: finish, cancel and on_cancel may race from any threads; the rest belongs to the handling thread.
-// Mirrors: the frame of fs/ioctl.c: SYSCALL ioctl and what a driver sees as `current`.
+// Thread-safety: finish, cancel and on_cancel may race from any threads; the rest belongs to the handling
+// thread. Mirrors: the frame of fs/ioctl.c: SYSCALL ioctl and what a driver sees as `current`.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,8 @@ struct Caller {
 
 enum class CallKind : std::uint8_t { kOpen, kIoctl, kMmap, kRead, kWrite, kRelease };
 
-// A descriptor to be installed in the client; its number is written (as a 32-bit int) at `argument_offset` of the
-// ioctl's struct by the shim.
+// A descriptor to be installed in the client; its number is written (as a 32-bit int) at `argument_offset` of
+// the ioctl's struct by the shim.
 struct HandedFd {
   UniqueFd fd;
   std::uint32_t argument_offset = 0;
@@ -79,8 +79,8 @@ class Call : public std::enable_shared_from_this<Call> {
   bool finish(Outcome outcome);
   bool finished() const { return finished_.load(std::memory_order_acquire); }
 
-  // `wake` is called (at most once, on the cancelling thread) when a signal interrupts the client; it must lead to
-  // finish(EINTR) or another outcome soon. Called at once when the signal has already come.
+  // `wake` is called (at most once, on the cancelling thread) when a signal interrupts the client; it must
+  // lead to finish(EINTR) or another outcome soon. Called at once when the signal has already come.
   void on_cancel(std::function<void()> wake);
   void cancel();
 
@@ -100,8 +100,8 @@ class Call : public std::enable_shared_from_this<Call> {
   std::function<Outcome(Outcome)> before_reply_;
   std::atomic<bool> finished_{false};
   std::mutex cancel_mutex_;
-  bool cancelled_ = false;        // guarded by cancel_mutex_
-  std::function<void()> wake_;    // guarded by cancel_mutex_
+  bool cancelled_ = false;      // guarded by cancel_mutex_
+  std::function<void()> wake_;  // guarded by cancel_mutex_
 };
 
 using CallRef = std::shared_ptr<Call>;

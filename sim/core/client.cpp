@@ -51,9 +51,11 @@ pid_t thread_group_of(pid_t tid) {
   return value.empty() ? -1 : std::atoi(std::string(value).c_str());
 }
 
-// What changes when the process execs and at no other time: the auxiliary vector carries the new image's random
-// addresses (AT_RANDOM, AT_SYSINFO_EHDR, AT_EXECFN).
-std::string image_of(pid_t pid) { return read_proc(pid, "auxv"); }
+// What changes when the process execs and at no other time: the auxiliary vector carries the new image's
+// random addresses (AT_RANDOM, AT_SYSINFO_EHDR, AT_EXECFN).
+std::string image_of(pid_t pid) {
+  return read_proc(pid, "auxv");
+}
 
 }  // namespace
 
@@ -89,7 +91,8 @@ Result<UniqueFd> Client::take_fd(int fd) const {
 
 bool Client::has_capability(int capability) const {
   const std::string status = read_proc(pid_, "status");
-  const std::uint64_t effective = std::strtoull(std::string(status_line(status, "CapEff:")).c_str(), nullptr, 16);
+  const std::uint64_t effective =
+      std::strtoull(std::string(status_line(status, "CapEff:")).c_str(), nullptr, 16);
   return (effective >> capability) & 1;
 }
 
@@ -147,9 +150,10 @@ Result<ClientRef> ClientTable::resolve_process(pid_t pid, bool check_exec) {
     if (!inserted && place->second.client && !place->second.client->gone()) return place->second.client;
     place->second = Watched{client, 0};
   }
-  const Result<Reactor::WatchId> watch = reactor_.watch(client->pidfd(), EPOLLIN, [this, weak = std::weak_ptr(client)](std::uint32_t) {
-    if (const ClientRef dead = weak.lock()) retire(dead);
-  });
+  const Result<Reactor::WatchId> watch =
+      reactor_.watch(client->pidfd(), EPOLLIN, [this, weak = std::weak_ptr(client)](std::uint32_t) {
+        if (const ClientRef dead = weak.lock()) retire(dead);
+      });
   if (!watch) {
     retire(client);
     return watch.error();
@@ -171,7 +175,8 @@ void ClientTable::retire(const ClientRef& client) {
   std::vector<std::function<void(const ClientRef&)>> observers;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = by_pid_.find(client->pid()); found != by_pid_.end() && found->second.client == client) {
+    if (const auto found = by_pid_.find(client->pid());
+        found != by_pid_.end() && found->second.client == client) {
       watch = found->second.watch;
       by_pid_.erase(found);
     }

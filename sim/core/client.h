@@ -1,11 +1,11 @@
 // Client: a process that holds files of the machine, and the only way to its memory and descriptors.
 //
-// Owner: ClientTable, which keeps one Client per live address space that has spoken to the machine; drivers hold
-// shared references and drop what they keep for it when on_gone runs. A process that execs becomes a new Client.
-// Units: addresses and sizes are bytes in the client's address space.
-// Errors: memory access fails with EFAULT (nothing partial is reported unless the name says so); descriptors with EBADF.
-// Thread-safety: all methods may be called from any thread.
-// Mirrors: current->mm with get_user/copy_from_user, and fget(); kernel/exit.c for the moment it goes.
+// Owner: ClientTable, which keeps one Client per live address space that has spoken to the machine; drivers
+// hold shared references and drop what they keep for it when on_gone runs. A process that execs becomes a new
+// Client. Units: addresses and sizes are bytes in the client's address space. Errors: memory access fails
+// with EFAULT (nothing partial is reported unless the name says so); descriptors with EBADF. Thread-safety:
+// all methods may be called from any thread. Mirrors: current->mm with get_user/copy_from_user, and fget();
+// kernel/exit.c for the moment it goes.
 #pragma once
 
 #include <sys/stat.h>
@@ -30,8 +30,8 @@ namespace understudy {
 
 class Reactor;
 
-// Reads and writes another process's memory. The default goes through process_vm_readv/writev; a door that knows
-// the client's shim supplies one that asks the shim where the kernel denies that.
+// Reads and writes another process's memory. The default goes through process_vm_readv/writev; a door that
+// knows the client's shim supplies one that asks the shim where the kernel denies that.
 class ClientMemory {
  public:
   virtual ~ClientMemory() = default;
@@ -117,7 +117,8 @@ class ClientTable {
 
   // The client that thread `tid` belongs to, made at first sight. ESRCH when there is no such thread.
   Result<ClientRef> resolve(pid_t tid);
-  // The same, and a look whether the process has called exec since: then the old client is gone and a new one made.
+  // The same, and a look whether the process has called exec since: then the old client is gone and a new one
+  // made.
   Result<ClientRef> resolve_fresh(pid_t tid);
   // The shim's close-on-exec socket closed, or the process ended: runs the observers once.
   void retire(const ClientRef& client);

@@ -17,12 +17,16 @@ Clock::TimerId Clock::after(std::uint64_t delay_ns, std::function<void()> functi
 SystemClock::SystemClock() : thread_([this] { run(); }) {}
 
 SystemClock::~SystemClock() {
+  stop();
+}
+
+void SystemClock::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 std::uint64_t SystemClock::now_ns() const {
@@ -89,6 +93,11 @@ Clock::TimerId ManualClock::at(std::uint64_t deadline_ns, std::function<void()> 
 bool ManualClock::cancel(TimerId timer) {
   const std::lock_guard lock(mutex_);
   return std::erase_if(timers_, [timer](const auto& entry) { return entry.second.first == timer; }) != 0;
+}
+
+void ManualClock::stop() {
+  const std::lock_guard lock(mutex_);
+  timers_.clear();
 }
 
 void ManualClock::advance(std::uint64_t delta_ns) {

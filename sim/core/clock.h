@@ -1,7 +1,7 @@
 // Clock: the machine's time and its timers (wait timeouts, watchdogs).
 //
-// Owner: Machine. Units: nanoseconds. Errors: none. Thread-safety: all methods from any thread; a timer's function
-// runs on the clock thread (or inside ManualClock::advance), without locks, and must not block.
+// Owner: Machine. Units: nanoseconds. Errors: none. Thread-safety: all methods from any thread; a timer's
+// function runs on the clock thread (or inside ManualClock::advance), without locks, and must not block.
 // Mirrors: ktime_get(), ktime_get_raw() and schedule_timeout().
 #pragma once
 
@@ -23,6 +23,8 @@ class Clock {
   virtual TimerId at(std::uint64_t deadline_ns, std::function<void()> function) = 0;
   // False when the timer already ran or is running.
   virtual bool cancel(TimerId timer) = 0;
+  // No timer runs after this returns; those that have not run are dropped.
+  virtual void stop() = 0;
 
   TimerId after(std::uint64_t delay_ns, std::function<void()> function);
 };
@@ -34,6 +36,7 @@ class SystemClock : public Clock {
   std::uint64_t now_ns() const override;
   TimerId at(std::uint64_t deadline_ns, std::function<void()> function) override;
   bool cancel(TimerId timer) override;
+  void stop() override;
 
  private:
   void run();
@@ -52,6 +55,7 @@ class ManualClock : public Clock {
   std::uint64_t now_ns() const override;
   TimerId at(std::uint64_t deadline_ns, std::function<void()> function) override;
   bool cancel(TimerId timer) override;
+  void stop() override;
   // Moves time and runs what became due, in order of deadline.
   void advance(std::uint64_t delta_ns);
 

@@ -11,7 +11,8 @@ Result<DmaBufRef> DmaBufTable::export_buffer(const Call* call, std::shared_ptr<D
   const auto identity = TRY(buffer->identity());
   const std::uint64_t size_bytes = buffer->size_bytes();
   auto dma_buf = std::make_shared<DmaBuf>(std::move(exporter), std::move(buffer), size_bytes, writable);
-  dma_buf->entry_ = ledger_.open(ObjectKind::kDmaBuf, call, "dma-buf of " + std::to_string(size_bytes) + " bytes");
+  dma_buf->entry_ =
+      ledger_.open(ObjectKind::kDmaBuf, call, "dma-buf of " + std::to_string(size_bytes) + " bytes");
   const std::lock_guard lock(mutex_);
   by_identity_[identity] = dma_buf;
   held_.push_back(dma_buf);
@@ -41,6 +42,12 @@ std::size_t DmaBufTable::sweep() {
   held_.erase(gone, held_.end());
   std::erase_if(by_identity_, [](const auto& entry) { return entry.second.expired(); });
   return held_.size();
+}
+
+void DmaBufTable::clear() {
+  std::vector<DmaBufRef> dropped;
+  const std::lock_guard lock(mutex_);
+  dropped.swap(held_);
 }
 
 }  // namespace understudy

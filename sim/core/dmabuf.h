@@ -1,8 +1,8 @@
 // DmaBuf: an exported buffer that other files and processes can import.
 //
-// Owner: shared by import caches and driver objects; the table keeps it alive while any client descriptor or mapping
-// of it exists (swept, see Buffer). Units: bytes. Errors: as Buffer. Thread-safety: all methods from any thread.
-// Mirrors: drivers/dma-buf/dma-buf.c: struct dma_buf, dma_buf_export, dma_buf_fd, dma_buf_get.
+// Owner: shared by import caches and driver objects; the table keeps it alive while any client descriptor or
+// mapping of it exists (swept, see Buffer). Units: bytes. Errors: as Buffer. Thread-safety: all methods from
+// any thread. Mirrors: drivers/dma-buf/dma-buf.c: struct dma_buf, dma_buf_export, dma_buf_fd, dma_buf_get.
 #pragma once
 
 #include <sys/types.h>
@@ -30,7 +30,10 @@ class DmaBufExporter {
 class DmaBuf {
  public:
   DmaBuf(std::shared_ptr<DmaBufExporter> exporter, BufferRef buffer, std::uint64_t size_bytes, bool writable)
-      : exporter_(std::move(exporter)), buffer_(std::move(buffer)), size_bytes_(size_bytes), writable_(writable) {}
+      : exporter_(std::move(exporter)),
+        buffer_(std::move(buffer)),
+        size_bytes_(size_bytes),
+        writable_(writable) {}
 
   const std::shared_ptr<DmaBufExporter>& exporter() const { return exporter_; }
   const BufferRef& buffer() const { return buffer_; }
@@ -56,13 +59,15 @@ class DmaBufTable {
   explicit DmaBufTable(Ledger& ledger) : ledger_(ledger) {}
 
   // Makes the dma-buf of an object (the caller caches it on the object, as the kernel does).
-  Result<DmaBufRef> export_buffer(const Call* call, std::shared_ptr<DmaBufExporter> exporter, BufferRef buffer,
-                                  bool writable);
+  Result<DmaBufRef> export_buffer(const Call* call, std::shared_ptr<DmaBufExporter> exporter,
+                                  BufferRef buffer, bool writable);
   // The dma-buf behind a client's descriptor. EBADF: not open; EINVAL: not a dma-buf.
   Result<DmaBufRef> of_client_fd(const Client& client, int fd);
   DmaBufRef of_identity(dev_t device, ino_t inode);
   // Forgets those that no client holds any more; returns how many are still held.
   std::size_t sweep();
+  // The machine ends: forgets all.
+  void clear();
 
  private:
   Ledger& ledger_;

@@ -1,8 +1,8 @@
 // File descriptors and mappings with an owner.
 //
-// UniqueFd owns a descriptor (closes it once; close is not repeated on EINTR). Mapping owns mapped bytes; what is
-// only reserved address space is another type, ReservedRange. Parameters: UniqueFd takes, int borrows.
-// Errors: factories return the libc errno. Thread-safety: none; one owner at a time.
+// UniqueFd owns a descriptor (closes it once; close is not repeated on EINTR). Mapping owns mapped bytes;
+// what is only reserved address space is another type, ReservedRange. Parameters: UniqueFd takes, int
+// borrows. Errors: factories return the libc errno. Thread-safety: none; one owner at a time.
 #pragma once
 
 #include <sys/types.h>

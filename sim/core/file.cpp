@@ -2,9 +2,13 @@
 
 namespace understudy {
 
-Result<MmapTarget> File::mmap(Call&, const MmapRequest&) { return Errno(ENODEV); }
+Result<MmapTarget> File::mmap(Call&, const MmapRequest&) {
+  return Errno(ENODEV);
+}
 
-Result<std::size_t> File::write(const Caller&, std::span<const std::byte>) { return Errno(EINVAL); }
+Result<std::size_t> File::write(const Caller&, std::span<const std::byte>) {
+  return Errno(EINVAL);
+}
 
 void File::queue_read(std::vector<std::byte> message) {
   std::function<void()> notify;

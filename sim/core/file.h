@@ -2,9 +2,8 @@
 //
 // Owner: FileTable keeps a File from open to release (the last descriptor of it is closed anywhere); calls in
 // flight hold references beyond that. Nodes live as long as the machine.
-// Units: offsets and lengths in bytes. Errors: the real driver's errno. Thread-safety: a File's methods are called from many threads
-// at once; drivers lock.
-// Mirrors: struct file and struct file_operations.
+// Units: offsets and lengths in bytes. Errors: the real driver's errno. Thread-safety: a File's methods are
+// called from many threads at once; drivers lock. Mirrors: struct file and struct file_operations.
 #pragma once
 
 #include <sys/types.h>
@@ -43,8 +42,8 @@ struct MmapRequest {
   std::uint64_t offset_bytes = 0;
 };
 
-// What the shim maps in place of the device: the pages at `offset_bytes` of `fd`. The mapping's life is that of the
-// open file description, so pass one made for this mapping (Buffer::open_for_map).
+// What the shim maps in place of the device: the pages at `offset_bytes` of `fd`. The mapping's life is that
+// of the open file description, so pass one made for this mapping (Buffer::open_for_map).
 struct MmapTarget {
   UniqueFd fd;
   std::uint64_t offset_bytes = 0;
@@ -71,10 +70,12 @@ class File : public std::enable_shared_from_this<File> {
 
   FileId id() const { return id_; }
 
-  // Data for read(2)/poll(2) (drm_event, SMI text): queued here, fetched or pushed by whoever carries the file.
+  // Data for read(2)/poll(2) (drm_event, SMI text): queued here, fetched or pushed by whoever carries the
+  // file.
   void queue_read(std::vector<std::byte> message);
   bool readable() const;
-  // One message, at most `max_bytes` (a longer one stays: returns EAGAIN when empty, EINVAL when it does not fit).
+  // One message, at most `max_bytes` (a longer one stays: returns EAGAIN when empty, EINVAL when it does not
+  // fit).
   Result<std::vector<std::byte>> take_read(std::size_t max_bytes);
   void set_read_notify(std::function<void()> notify);
 
@@ -115,8 +116,8 @@ class FileTable {
   void remove(FileId id);
   std::vector<FileRef> all() const;
 
-  // Registers `file` and makes the client's end of a socket pair that *is* its open file description: kernel close
-  // semantics, poll and read (queue_read messages are sent through it). Its peer name is
+  // Registers `file` and makes the client's end of a socket pair that *is* its open file description: kernel
+  // close semantics, poll and read (queue_read messages are sent through it). Its peer name is
   // "\0<socket_prefix>/<id>/<device number>", which is how the shim knows it.
   Result<UniqueFd> make_descriptor(const FileRef& file);
 

@@ -1,5 +1,5 @@
-// FileTable: see file.h. The server's end of a socket-backed file carries queued reads to the client and tells, by
-// hanging up, that the last descriptor anywhere is closed.
+// FileTable: see file.h. The server's end of a socket-backed file carries queued reads to the client and
+// tells, by hanging up, that the last descriptor anywhere is closed.
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
@@ -111,9 +111,10 @@ Result<UniqueFd> FileTable::make_descriptor(const FileRef& file) {
   std::snprintf(suffix, sizeof suffix, "/%016llx/%llx", static_cast<unsigned long long>(id.value),
                 static_cast<unsigned long long>(file->device_number()));
   Result<void> named = name_socket(server_end.get(), socket_prefix_ + suffix);
-  Result<Reactor::WatchId> watch = named ? reactor_.watch(server_end.get(), EPOLLIN | EPOLLRDHUP,
-                                                          [this, id](std::uint32_t events) { socket_ready(id, events); })
-                                         : Result<Reactor::WatchId>(named.error());
+  Result<Reactor::WatchId> watch =
+      named ? reactor_.watch(server_end.get(), EPOLLIN | EPOLLRDHUP,
+                             [this, id](std::uint32_t events) { socket_ready(id, events); })
+            : Result<Reactor::WatchId>(named.error());
   if (!watch) {
     const std::lock_guard lock(mutex_);
     entries_.erase(id);

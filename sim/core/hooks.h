@@ -1,4 +1,5 @@
-// Hooks: the two places every call passes through: the fault plan (before the handler) and the trace (both ends).
+// Hooks: the two places every call passes through: the fault plan (before the handler) and the trace (both
+// ends).
 //
 // Owner: Machine; hooks are installed before clients arrive or swapped live, and outlive the calls they saw.
 // Errors: none. Thread-safety: hook methods are called from many threads at once.

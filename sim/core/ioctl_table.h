@@ -1,8 +1,9 @@
 // Ioctl tables and the one way a handler is run: copy in, ask the fault plan, call, copy out, trace.
 //
-// Owner: constexpr tables in the drivers. Units: bytes. Errors: EFAULT from the copies; everything else is the handler's.
-// Thread-safety: stateless. Mirrors: the common half of amdkfd/kfd_chardev.c: kfd_ioctl and drm_ioctl.c: drm_ioctl;
-// their differing halves (look-up, size rules, permission checks) are kfd/dispatch and drm/dispatch.
+// Owner: constexpr tables in the drivers. Units: bytes. Errors: EFAULT from the copies; everything else is
+// the handler's. Thread-safety: stateless. Mirrors: the common half of amdkfd/kfd_chardev.c: kfd_ioctl and
+// drm_ioctl.c: drm_ioctl; their differing halves (look-up, size rules, permission checks) are kfd/dispatch
+// and drm/dispatch.
 #pragma once
 
 #include <cstddef>

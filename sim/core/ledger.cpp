@@ -12,18 +12,22 @@ namespace {
 constexpr std::size_t kDestroyedRemembered = 65536;
 
 constexpr const char* kObjectKindNames[] = {
-    "file", "buffer", "GEM handle", "KFD handle", "dma-buf", "mapping", "context", "queue", "event", "syncobj",
-    "userptr", "resource",
+    "file",    "buffer", "GEM handle", "KFD handle", "dma-buf", "mapping",
+    "context", "queue",  "event",      "syncobj",    "userptr", "resource",
 };
 constexpr const char* kFindingKindNames[] = {
-    "leak", "double-destroy", "use-after-free", "wrong-owner", "map-left-behind", "no-shim", "unsupported-call",
-    "skipped-work",
+    "leak",    "double-destroy",   "use-after-free", "wrong-owner", "map-left-behind",
+    "no-shim", "unsupported-call", "skipped-work",
 };
 
 }  // namespace
 
-const char* object_kind_name(ObjectKind kind) { return kObjectKindNames[static_cast<int>(kind)]; }
-const char* finding_kind_name(FindingKind kind) { return kFindingKindNames[static_cast<int>(kind)]; }
+const char* object_kind_name(ObjectKind kind) {
+  return kObjectKindNames[static_cast<int>(kind)];
+}
+const char* finding_kind_name(FindingKind kind) {
+  return kFindingKindNames[static_cast<int>(kind)];
+}
 
 LedgerEntry::LedgerEntry(LedgerEntry&& other) noexcept
     : ledger_(std::exchange(other.ledger_, nullptr)), id_(other.id_) {}
@@ -43,7 +47,7 @@ void LedgerEntry::close(const Call* call) {
 
 Actor Ledger::actor_of(const Call* call) {
   if (call == nullptr) return {};
-  return Actor{call->client().id(),   call->client().pid(),     call->caller().tid,
+  return Actor{call->client().id(),   call->client().pid(),      call->caller().tid,
                call->client().name(), std::string(call->name()), call->begin_ns()};
 }
 

@@ -1,8 +1,9 @@
-// Ledger: the account of every handle, buffer, dma-buf, mapping, context and queue: when made, by whom, when gone,
-// and what went wrong.
+// Ledger: the account of every handle, buffer, dma-buf, mapping, context and queue: when made, by whom, when
+// gone, and what went wrong.
 //
-// Owner: Machine. Objects hold a LedgerEntry, whose destructor closes the line. Units: times in ns since the machine
-// started, sizes in bytes. Errors: none. Thread-safety: all methods from any thread; its lock is a leaf.
+// Owner: Machine. Objects hold a LedgerEntry, whose destructor closes the line. Units: times in ns since the
+// machine started, sizes in bytes. Errors: none. Thread-safety: all methods from any thread; its lock is a
+// leaf.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +22,18 @@ class Call;
 class Ledger;
 
 enum class ObjectKind : std::uint8_t {
-  kFile, kBuffer, kGemHandle, kKfdHandle, kDmaBuf, kMapping, kContext, kQueue, kEvent, kSyncobj, kUserptr, kResource,
+  kFile,
+  kBuffer,
+  kGemHandle,
+  kKfdHandle,
+  kDmaBuf,
+  kMapping,
+  kContext,
+  kQueue,
+  kEvent,
+  kSyncobj,
+  kUserptr,
+  kResource,
 };
 const char* object_kind_name(ObjectKind kind);  // "GEM handle", "dma-buf", ...
 
@@ -43,7 +55,16 @@ struct LedgerLine {
 };
 
 // Stable ids of findings, which can be allowed or made fatal.
-enum class FindingKind : std::uint8_t { kLeak, kDoubleDestroy, kUseAfterFree, kWrongOwner, kMapLeftBehind, kNoShim, kUnsupportedCall, kSkippedWork };
+enum class FindingKind : std::uint8_t {
+  kLeak,
+  kDoubleDestroy,
+  kUseAfterFree,
+  kWrongOwner,
+  kMapLeftBehind,
+  kNoShim,
+  kUnsupportedCall,
+  kSkippedWork
+};
 const char* finding_kind_name(FindingKind kind);  // "leak", "double-destroy", ...
 
 struct Finding {
@@ -75,8 +96,8 @@ class Ledger {
  public:
   LedgerEntry open(ObjectKind kind, const Call* call, std::string label);
   void report(Finding finding);
-  // Remembers that `key` (e.g. "dri/renderD128#<file id> GEM handle 7") was destroyed, so that a second destroy can
-  // name the first. Bounded; the oldest are forgotten.
+  // Remembers that `key` (e.g. "dri/renderD128#<file id> GEM handle 7") was destroyed, so that a second
+  // destroy can name the first. Bounded; the oldest are forgotten.
   void note_destroyed(const std::string& key, const Call* call);
   bool was_destroyed(const std::string& key, Actor* by) const;
 

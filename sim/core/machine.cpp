@@ -48,11 +48,14 @@ Machine::~Machine() {
   for (const FileRef& file : files_.all()) files_.remove(file->id());
   for (const ClientRef& client : clients_.all()) clients_.retire(client);
   reactor_.stop();
-  // Timers may still point at driver objects: the clock goes before they do.
-  clock_.reset();
+  clock_->stop();
+  // Exported objects refer to their devices, which go with kept_.
+  dmabufs_.clear();
 }
 
-void Machine::add_node(std::shared_ptr<Node> node) { nodes_.push_back(std::move(node)); }
+void Machine::add_node(std::shared_ptr<Node> node) {
+  nodes_.push_back(std::move(node));
+}
 
 Node* Machine::node(std::string_view path) const {
   for (const auto& node : nodes_) {

@@ -1,8 +1,9 @@
 // Machine: one simulated computer: nodes, sysfs tree, clients, files, dma-bufs, ledger, hooks, clock.
 //
-// Owner: the server process (or a test) owns one and adds devices to it before clients arrive; destroying it retires all clients.
-// Units/Errors: see the parts. Thread-safety: the parts lock themselves. Lock order: driver file -> driver device ->
-// buffer -> core tables -> ledger; nobody calls into a client or waits while holding a core lock.
+// Owner: the server process (or a test) owns one and adds devices to it before clients arrive; destroying it
+// retires all clients. Units/Errors: see the parts. Thread-safety: the parts lock themselves. Lock order:
+// driver file -> driver device -> buffer -> core tables -> ledger; nobody calls into a client or waits while
+// holding a core lock.
 #pragma once
 
 #include <functional>
@@ -50,8 +51,9 @@ class Machine {
   // Opens a node for a caller: the one way for every door. Traced and subject to faults.
   Result<FileRef> open(Node& node, const Caller& caller, int open_flags);
 
-  // Drivers register what must be looked at again when clients drop mappings or dma-bufs without a call: run by
-  // sweep(), which also runs before anything that observes free memory, and every 100 ms while `pending` work exists.
+  // Drivers register what must be looked at again when clients drop mappings or dma-bufs without a call: run
+  // by sweep(), which also runs before anything that observes free memory, and every 100 ms while `pending`
+  // work exists.
   void on_sweep(std::function<bool()> sweep_and_tell_pending);
   void sweep();
   // Something may be waiting for clients to let go: sweep until nothing is pending.

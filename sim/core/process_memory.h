@@ -3,8 +3,8 @@
 // Owner: Client. Units: bytes. Errors: EPERM when ptrace access is denied; a short count stands for a fault.
 // Thread-safety: stateless. Mirrors: copy_from_user/copy_to_user.
 //
-// A pid can be reused once its process is reaped; Client keeps a pidfd and drivers stop using a client that is gone(),
-// so the window is that of a process dying in the middle of its own call.
+// A pid can be reused once its process is reaped; Client keeps a pidfd and drivers stop using a client that
+// is gone(), so the window is that of a process dying in the middle of its own call.
 #pragma once
 
 #include "sim/core/client.h"

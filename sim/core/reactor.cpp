@@ -15,12 +15,13 @@ struct Reactor::Watch {
   Function function;
   std::mutex mutex;
   std::condition_variable idle;
-  bool removed = false;               // guarded by mutex
-  std::thread::id running_thread{};   // guarded by mutex
+  bool removed = false;              // guarded by mutex
+  std::thread::id running_thread{};  // guarded by mutex
 };
 
 Reactor::Reactor(unsigned thread_count)
-    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)) {
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)) {
   if (!epoll_ || !wake_) std::abort();
   epoll_event event{};
   event.events = EPOLLIN;
@@ -29,7 +30,9 @@ Reactor::Reactor(unsigned thread_count)
   for (unsigned i = 0; i < thread_count; ++i) threads_.emplace_back([this] { run(); });
 }
 
-Reactor::~Reactor() { stop(); }
+Reactor::~Reactor() {
+  stop();
+}
 
 void Reactor::stop() {
   if (stopping_.exchange(true)) return;

@@ -1,8 +1,8 @@
 // Reactor: the server's event threads; runs a function when a descriptor becomes ready.
 //
 // Owner: Machine. Errors: watch returns epoll's errno. Units: epoll event bits.
-// Thread-safety: all methods from any thread. A watch's function never runs on two threads at once; after unwatch()
-// returns it will not start again (it may still be running when called from itself).
+// Thread-safety: all methods from any thread. A watch's function never runs on two threads at once; after
+// unwatch() returns it will not start again (it may still be running when called from itself).
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,8 @@ class Reactor {
   explicit Reactor(unsigned thread_count = 2);
   ~Reactor();
 
-  // `fd` is borrowed and must outlive the watch. `events` as for epoll (EPOLLIN, ...; one-shot is re-armed for you).
+  // `fd` is borrowed and must outlive the watch. `events` as for epoll (EPOLLIN, ...; one-shot is re-armed
+  // for you).
   Result<WatchId> watch(int fd, std::uint32_t events, Function function);
   void unwatch(WatchId id);
   // Runs `work` soon on a reactor thread.

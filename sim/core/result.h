@@ -23,7 +23,9 @@ class Errno {
 };
 
 // The errno of the libc call that just failed.
-inline Errno last_errno() { return Errno(errno); }
+inline Errno last_errno() {
+  return Errno(errno);
+}
 
 template <typename T>
 class [[nodiscard]] Result {
@@ -93,9 +95,9 @@ class [[nodiscard]] Outcome {
 }  // namespace understudy
 
 // "Stop and pass it on": unwraps a Result, or returns its errno from the enclosing function.
-#define TRY(expression)                                       \
-  ({                                                          \
-    auto try_result_ = (expression);                          \
-    if (!try_result_) return try_result_.error();             \
-    std::move(try_result_).value();                           \
+#define TRY(expression)                           \
+  ({                                              \
+    auto try_result_ = (expression);              \
+    if (!try_result_) return try_result_.error(); \
+    std::move(try_result_).value();               \
   })

@@ -14,7 +14,9 @@ std::pair<std::string_view, std::string_view> split_first(std::string_view path)
 
 }  // namespace
 
-SysfsTree::SysfsTree() : root_(std::make_shared<Entry>()) { root_->inode = 1; }
+SysfsTree::SysfsTree() : root_(std::make_shared<Entry>()) {
+  root_->inode = 1;
+}
 
 SysfsTree::Directory& SysfsTree::parent_of(std::string_view path, std::string_view* leaf) {
   Entry* at = root_.get();
@@ -48,7 +50,9 @@ void SysfsTree::put(std::string_view path, std::variant<Directory, Attribute, Li
   parent.entries.insert_or_assign(std::string(leaf), std::move(entry));
 }
 
-void SysfsTree::directory(std::string_view path) { put(path, Directory{}); }
+void SysfsTree::directory(std::string_view path) {
+  put(path, Directory{});
+}
 
 void SysfsTree::attribute(std::string_view path, std::string text, unsigned mode) {
   put(path, Attribute{std::move(text), {}, {}, mode});
@@ -59,7 +63,9 @@ void SysfsTree::attribute(std::string_view path, Show show, Store store) {
   put(path, Attribute{{}, std::move(show), std::move(store), mode});
 }
 
-void SysfsTree::link(std::string_view path, std::string target) { put(path, Link{std::move(target)}); }
+void SysfsTree::link(std::string_view path, std::string target) {
+  put(path, Link{std::move(target)});
+}
 
 void SysfsTree::link_to(std::string_view path, std::string_view to) {
   // Climb from the link's directory to the deepest common ancestor, then descend.
@@ -81,7 +87,8 @@ void SysfsTree::remove(std::string_view path) {
   const std::unique_lock lock(mutex_);
   std::string_view leaf;
   Directory& parent = parent_of(path, &leaf);
-  if (const auto found = parent.entries.find(leaf); found != parent.entries.end()) parent.entries.erase(found);
+  if (const auto found = parent.entries.find(leaf); found != parent.entries.end())
+    parent.entries.erase(found);
 }
 
 SysfsTree::EntryRef SysfsTree::find(std::string_view path) const {

@@ -1,10 +1,10 @@
-// SysfsTree: the machine's sys/ tree (and proc/modules): directories, attribute files and links, as data that any
-// door can serve.
+// SysfsTree: the machine's sys/ tree (and proc/modules): directories, attribute files and links, as data that
+// any door can serve.
 //
 // Owner: Machine. Paths are relative to the tree's root ("devices/virtual/kfd/kfd/topology/generation_id").
-// Units: none. Errors: look-ups return null. Thread-safety: built before clients arrive, or under its lock later;
-// readers take the lock shared. Attribute functions run without it.
-// Mirrors: fs/sysfs and fs/kernfs as far as user space can see.
+// Units: none. Errors: look-ups return null. Thread-safety: built before clients arrive, or under its lock
+// later; readers take the lock shared. Attribute functions run without it. Mirrors: fs/sysfs and fs/kernfs as
+// far as user space can see.
 #pragma once
 
 #include <cstdint>

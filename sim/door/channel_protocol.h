@@ -1,15 +1,15 @@
-// The wire between the preload shim and the server: fixed little structs over SOCK_SEQPACKET, one connection per
-// client thread plus one per process.
+// The wire between the preload shim and the server: fixed little structs over SOCK_SEQPACKET, one connection
+// per client thread plus one per process.
 //
-// Shared by the shim (libc only) and the server, so: plain data, no C++ library. Requests are answered by exactly
-// one kReply; before it the server may send kReadMemory/kWriteMemory, which the shim answers with kMemoryData.
-// Units: bytes. Errors: kReply.value is >= 0 or -errno. The server treats every field as hostile.
+// Shared by the shim (libc only) and the server, so: plain data, no C++ library. Requests are answered by
+// exactly one kReply; before it the server may send kReadMemory/kWriteMemory, which the shim answers with
+// kMemoryData. Units: bytes. Errors: kReply.value is >= 0 or -errno. The server treats every field as
+// hostile.
 //
 // How the shim finds its machine: environment variable UNDERSTUDY = "<root directory>", which holds
 //   ctl        the listening socket
-//   fs/dev     the machine's device nodes   (fuse mount at fs/, or plain placeholder files with the socket door)
-//   fs/sys     the machine's sysfs tree     (likewise)
-//   fs/proc/modules
+//   fs/dev     the machine's device nodes   (fuse mount at fs/, or plain placeholder files with the socket
+//   door) fs/sys     the machine's sysfs tree     (likewise) fs/proc/modules
 // How it knows a descriptor: getpeername() gives "\0<prefix>/<id hex16>/<rdev hex>" (socket-backed files), or
 // fstat() gives st_dev == the fuse mount's and st_ino == the FileId with bit 63 set (fuse-backed files).
 #pragma once
@@ -26,19 +26,19 @@ inline constexpr uint64_t kOpenFileInodeBit = uint64_t{1} << 63;
 
 enum MessageKind : uint32_t {
   // client -> server
-  kHello = 1,       // first message of a connection
-  kOpen,            // payload: path below /dev, NUL-terminated; reply hands one fd (socket door only)
+  kHello = 1,  // first message of a connection
+  kOpen,       // payload: path below /dev, NUL-terminated; reply hands one fd (socket door only)
   kIoctl,
-  kMmap,            // reply hands the memfd to map; ReplyHeader.extra = offset in it
-  kCancel,          // a signal interrupted call_id; the reply still comes
-  kMemoryData,      // answer to kReadMemory/kWriteMemory; value = bytes moved or -errno, payload for reads
-  kReadAttribute,   // payload: path below the tree root; reply payload: content (dynamic files, socket door)
-  kWriteFile,       // write(2) on a device file; payload: bytes
-  kOwnership,       // is (device, inode) a dma-buf of this machine? value 1/0
+  kMmap,           // reply hands the memfd to map; ReplyHeader.extra = offset in it
+  kCancel,         // a signal interrupted call_id; the reply still comes
+  kMemoryData,     // answer to kReadMemory/kWriteMemory; value = bytes moved or -errno, payload for reads
+  kReadAttribute,  // payload: path below the tree root; reply payload: content (dynamic files, socket door)
+  kWriteFile,      // write(2) on a device file; payload: bytes
+  kOwnership,      // is (device, inode) a dma-buf of this machine? value 1/0
   // server -> client
   kReply = 64,
   kReadMemory,
-  kWriteMemory,     // payload: bytes
+  kWriteMemory,  // payload: bytes
 };
 
 enum HelloFlags : uint32_t {
@@ -48,34 +48,35 @@ enum HelloFlags : uint32_t {
 
 struct RequestHeader {
   uint32_t kind;
-  uint32_t flags;       // kOpen: open flags; kHello: HelloFlags
-  uint64_t call_id;     // chosen by the client, unique per connection
-  uint64_t file_id;     // kIoctl, kMmap, kWriteFile
-  uint32_t command;     // kIoctl: command word; kMmap: protection
-  uint32_t map_flags;   // kMmap
-  uint64_t argument;    // kIoctl: argument; kMmap: offset; kMemoryData: value; kOwnership: inode
-  uint64_t length;      // kMmap: length; kOwnership: device
-  uint64_t address;     // kMmap: address hint
+  uint32_t flags;      // kOpen: open flags; kHello: HelloFlags
+  uint64_t call_id;    // chosen by the client, unique per connection
+  uint64_t file_id;    // kIoctl, kMmap, kWriteFile
+  uint32_t command;    // kIoctl: command word; kMmap: protection
+  uint32_t map_flags;  // kMmap
+  uint64_t argument;   // kIoctl: argument; kMmap: offset; kMemoryData: value; kOwnership: inode
+  uint64_t length;     // kMmap: length; kOwnership: device
+  uint64_t address;    // kMmap: address hint
   int32_t tid;
   uint32_t payload_bytes;
 };
 
 struct HelloReply {
-  uint64_t shmem_device;    // st_dev of memfds: where dma-bufs live
-  uint64_t fuse_device;     // st_dev of the mount, 0 with the socket door
-  char prefix[48];          // abstract name prefix of socket-backed files, NUL-terminated
+  uint64_t shmem_device;  // st_dev of memfds: where dma-bufs live
+  uint64_t fuse_device;   // st_dev of the mount, 0 with the socket door
+  char prefix[48];        // abstract name prefix of socket-backed files, NUL-terminated
 };
 
 struct ReplyHeader {
   uint32_t kind;
-  uint32_t fd_count;        // descriptors in SCM_RIGHTS, at most kMaxHandedFds
+  uint32_t fd_count;  // descriptors in SCM_RIGHTS, at most kMaxHandedFds
   uint64_t call_id;
-  int64_t value;            // kReply: result or -errno; kReadMemory/kWriteMemory: length
-  uint64_t extra;           // kMmap: offset; kReadMemory/kWriteMemory: address
-  uint32_t fd_argument_offset[kMaxHandedFds];  // kIoctl: where the new number goes, as int32, at argument + offset
-  uint32_t fd_flags[kMaxHandedFds];            // FdFlags
+  int64_t value;   // kReply: result or -errno; kReadMemory/kWriteMemory: length
+  uint64_t extra;  // kMmap: offset; kReadMemory/kWriteMemory: address
+  uint32_t
+      fd_argument_offset[kMaxHandedFds];  // kIoctl: where the new number goes, as int32, at argument + offset
+  uint32_t fd_flags[kMaxHandedFds];       // FdFlags
   uint32_t payload_bytes;
-  uint32_t reply_flags;     // ReplyFlags
+  uint32_t reply_flags;  // ReplyFlags
 };
 
 enum FdFlags : uint32_t { kFdCloseOnExec = 1 };

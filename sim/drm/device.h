@@ -31,10 +31,10 @@ struct DriverIdentity {
 
 // driver_features of struct drm_driver, as far as user space can tell them apart.
 struct DriverFeatures {
-  bool modeset = false;   // answers modeset GET_CAPs
+  bool modeset = false;  // answers modeset GET_CAPs
   bool syncobj = true;
   bool syncobj_timeline = true;
-  bool accel = false;     // accel node: no render/primary distinction, no auth
+  bool accel = false;  // accel node: no render/primary distinction, no auth
 };
 
 class Device {
@@ -48,13 +48,15 @@ class Device {
   const DriverFeatures& features() const { return features_; }
   virtual std::span<const IoctlRow> driver_ioctls() const = 0;
 
-  // Import of a dma-buf that is not this device's own object (or is, when the driver has no "mine" short cut).
+  // Import of a dma-buf that is not this device's own object (or is, when the driver has no "mine" short
+  // cut).
   virtual Result<GemRef> import_dma_buf(Call& call, DrmFile& file, const DmaBufRef& dma_buf) = 0;
   // drm_driver.gem_open/gem_close objects hooks: a handle of `object` appeared in / vanished from `file`.
   virtual Result<void> object_opened(DrmFile&, GemObject&) { return {}; }
   virtual void object_closed(DrmFile&, GemObject&) {}
   // mmap of `object` at its fake offset; the default maps its buffer.
-  virtual Result<MmapTarget> map_object(Call& call, DrmFile& file, GemObject& object, const MmapRequest& request);
+  virtual Result<MmapTarget> map_object(Call& call, DrmFile& file, GemObject& object,
+                                        const MmapRequest& request);
 
   // Fake offset space (drm_vma_manager): start -> object. First offset is 4 GiB.
   std::uint64_t reserve_mmap_offset(GemObject& object);
@@ -67,7 +69,8 @@ class Device {
   const DriverIdentity identity_;
   const DriverFeatures features_;
   mutable std::mutex offsets_mutex_;
-  std::map<std::uint64_t, std::pair<std::uint64_t, std::weak_ptr<GemObject>>> offsets_;  // start -> (size, object)
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::weak_ptr<GemObject>>>
+      offsets_;  // start -> (size, object)
 };
 
 }  // namespace understudy::drm

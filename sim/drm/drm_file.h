@@ -1,7 +1,8 @@
 // DrmFile: one open of a DRM node: its GEM handles, syncobjs and what the driver adds.
 //
-// Owner: FileTable. Drivers derive from it (AmdgpuFile, XdnaFile, VirtioGpuFile) and keep their per-open state there.
-// Units: none. Errors: see dispatch. Thread-safety: parts lock themselves. Mirrors: struct drm_file.
+// Owner: FileTable. Drivers derive from it (AmdgpuFile, XdnaFile, VirtioGpuFile) and keep their per-open
+// state there. Units: none. Errors: see dispatch. Thread-safety: parts lock themselves. Mirrors: struct
+// drm_file.
 #pragma once
 
 #include <memory>

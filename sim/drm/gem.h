@@ -1,8 +1,8 @@
 // GEM: buffer objects with per-file handles, and PRIME's two-way cache of dma-bufs.
 //
-// Owner: a GemObject is shared by handles, dma-bufs, device maps and driver handles; a GemHandles table belongs to
-// one DRM file. Units: bytes; handles are per-file numbers from 1, lowest free reused.
-// Errors: EINVAL for closing an unknown handle, ENOENT for looking one up. Thread-safety: the table locks itself.
+// Owner: a GemObject is shared by handles, dma-bufs, device maps and driver handles; a GemHandles table
+// belongs to one DRM file. Units: bytes; handles are per-file numbers from 1, lowest free reused. Errors:
+// EINVAL for closing an unknown handle, ENOENT for looking one up. Thread-safety: the table locks itself.
 // Mirrors: drm_gem.c: drm_gem_handle_create, drm_gem_handle_delete, drm_gem_object_lookup;
 // drm_prime.c: drm_gem_prime_handle_to_fd, drm_gem_prime_fd_to_handle.
 #pragma once

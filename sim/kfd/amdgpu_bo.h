@@ -1,9 +1,10 @@
 // AmdgpuBo: amdgpu's buffer object, behind both KFD handles and GEM handles.
 //
-// Owner: shared (see drm::GemObject). Accounted memory is given back by the destructor, i.e. when KFD handles, GEM
-// handles, dma-bufs and device maps are gone and (see Gpu::retire_bo) no client maps its pages any more. Units: bytes.
-// Errors: create() returns ENOMEM when the limits say so, EFAULT for unreadable user pages.
-// Thread-safety: immutable but for metadata and placement, which lock. Mirrors: amdgpu_object.c, amdgpu_ttm.c, amdgpu_amdkfd_gpuvm.c (accounting).
+// Owner: shared (see drm::GemObject). Accounted memory is given back by the destructor, i.e. when KFD
+// handles, GEM handles, dma-bufs and device maps are gone and (see Gpu::retire_bo) no client maps its pages
+// any more. Units: bytes. Errors: create() returns ENOMEM when the limits say so, EFAULT for unreadable user
+// pages. Thread-safety: immutable but for metadata and placement, which lock. Mirrors: amdgpu_object.c,
+// amdgpu_ttm.c, amdgpu_amdkfd_gpuvm.c (accounting).
 #pragma once
 
 #include <array>
@@ -25,10 +26,10 @@ enum class BoKind : std::uint8_t { kVram, kGtt, kUserptr, kDoorbell, kMmio, kFor
 
 struct BoSpec {
   BoKind kind = BoKind::kVram;
-  std::uint64_t size_bytes = 0;      // page multiple
+  std::uint64_t size_bytes = 0;  // page multiple
   std::uint64_t alignment_bytes = 0;
-  std::uint64_t gem_domains = 0;     // AMDGPU_GEM_DOMAIN_*
-  std::uint64_t gem_flags = 0;       // AMDGPU_GEM_CREATE_*
+  std::uint64_t gem_domains = 0;  // AMDGPU_GEM_DOMAIN_*
+  std::uint64_t gem_flags = 0;    // AMDGPU_GEM_CREATE_*
   bool cpu_accessible = true;
   // userptr only
   ClientRef user_client;

@@ -1,7 +1,7 @@
 // AmdgpuFile: one open of an amdgpu node: its GPU VM, contexts and BO lists.
 //
-// Owner: FileTable. Units: bytes. Errors: each handler mirrors its ioctl in amdgpu_kms.c's table. Thread-safety: handlers
-// run in parallel; parts lock themselves. Mirrors: struct amdgpu_fpriv.
+// Owner: FileTable. Units: bytes. Errors: each handler mirrors its ioctl in amdgpu_kms.c's table.
+// Thread-safety: handlers run in parallel; parts lock themselves. Mirrors: struct amdgpu_fpriv.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,8 @@ class AmdgpuFile : public drm::DrmFile {
   Gpu& gpu() const { return static_cast<Gpu&>(device()); }
   const std::shared_ptr<GpuVm>& vm() const { return vm_; }
 
-  // ACQUIRE_VM: the VM becomes `process_key`'s compute VM. EINVAL when another KFD process object already has it.
+  // ACQUIRE_VM: the VM becomes `process_key`'s compute VM. EINVAL when another KFD process object already has
+  // it.
   Result<void> make_compute_vm(std::uint64_t process_key);
 
  private:

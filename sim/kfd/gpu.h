@@ -1,7 +1,9 @@
-// Gpu: one AMD GPU of the machine: identity, memory accounting, and the DRM device behind its render and primary nodes.
+// Gpu: one AMD GPU of the machine: identity, memory accounting, and the DRM device behind its render and
+// primary nodes.
 //
-// Owner: Machine::keep. Units: bytes. Errors: reserve() returns ENOMEM. Thread-safety: all methods from any thread.
-// Mirrors: struct amdgpu_device and struct kfd_node; amdgpu_amdkfd_gpuvm.c: amdgpu_amdkfd_reserve_mem_limit.
+// Owner: Machine::keep. Units: bytes. Errors: reserve() returns ENOMEM. Thread-safety: all methods from any
+// thread. Mirrors: struct amdgpu_device and struct kfd_node; amdgpu_amdkfd_gpuvm.c:
+// amdgpu_amdkfd_reserve_mem_limit.
 #pragma once
 
 #include <atomic>
@@ -40,8 +42,8 @@ struct SystemMemory {
 
 class Gpu : public drm::Device {
  public:
-  Gpu(Machine& machine, GpuProfile profile, GpuPlacement placement, std::shared_ptr<SystemMemory> system_memory,
-      std::uint64_t total_vram_of_machine_bytes);
+  Gpu(Machine& machine, GpuProfile profile, GpuPlacement placement,
+      std::shared_ptr<SystemMemory> system_memory, std::uint64_t total_vram_of_machine_bytes);
   ~Gpu() override;
 
   const GpuProfile& profile() const { return profile_; }

@@ -1,10 +1,11 @@
-// GpuVm: one GPU page table: an interval map from device addresses to pages of a BO, as one process (or one render
-// file) sees them on one GPU.
+// GpuVm: one GPU page table: an interval map from device addresses to pages of a BO, as one process (or one
+// render file) sees them on one GPU.
 //
 // Owner: the render file whose VM it is; KFD's process takes a share with ACQUIRE_VM. Units: bytes.
 // Errors: EINVAL for an overlapping map (amdgpu_vm_bo_map), ENOENT for an unmap that finds nothing.
-// Thread-safety: locks itself; translations are valid until the next unmap, so engines re-translate per chunk.
-// Mirrors: amdgpu_vm.c: amdgpu_vm_bo_map, amdgpu_vm_bo_replace_map, amdgpu_vm_bo_unmap, amdgpu_vm_bo_clear_mappings.
+// Thread-safety: locks itself; translations are valid until the next unmap, so engines re-translate per
+// chunk. Mirrors: amdgpu_vm.c: amdgpu_vm_bo_map, amdgpu_vm_bo_replace_map, amdgpu_vm_bo_unmap,
+// amdgpu_vm_bo_clear_mappings.
 #pragma once
 
 #include <cstdint>
@@ -71,13 +72,14 @@ class GpuVm {
   // Adds `delta` to queue_references of the mapping at `start`. ENOENT.
   Result<void> pin_for_queue(std::uint64_t start, int delta);
 
-  // Engines' access. False with *fault filled on a miss, a forbidden access or vanished user pages; `*moved_bytes`
-  // (optional) says how far it came. Ranges may span mappings.
+  // Engines' access. False with *fault filled on a miss, a forbidden access or vanished user pages;
+  // `*moved_bytes` (optional) says how far it came. Ranges may span mappings.
   bool read(std::uint64_t address, std::span<std::byte> into, GpuFault* fault) const;
   bool write(std::uint64_t address, std::span<const std::byte> from, GpuFault* fault) const;
-  // Bytes of a BO-backed range for in-place atomics and copies: as much as is contiguous in one mapping, at most
-  // max_bytes. Empty with *fault set on a miss; empty without fault for userptr pages (use read/write).
-  std::span<std::byte> contiguous(std::uint64_t address, std::uint64_t max_bytes, Access access, GpuFault* fault) const;
+  // Bytes of a BO-backed range for in-place atomics and copies: as much as is contiguous in one mapping, at
+  // most max_bytes. Empty with *fault set on a miss; empty without fault for userptr pages (use read/write).
+  std::span<std::byte> contiguous(std::uint64_t address, std::uint64_t max_bytes, Access access,
+                                  GpuFault* fault) const;
 
  private:
   Result<void> map_locked(GpuMapping mapping);
