@@ -169,6 +169,10 @@ Result<ClientRef> ClientTable::resolve_process(pid_t pid, bool check_exec) {
   return client;
 }
 
+void ClientTable::connection_closed(const ClientRef& client) {
+  if (image_of(client->pid()) != client->image_) retire(client);
+}
+
 void ClientTable::retire(const ClientRef& client) {
   if (client->gone_.exchange(true, std::memory_order_acq_rel)) return;
   std::uint64_t watch = 0;

@@ -1,0 +1,46 @@
+#include "sim/core/sysfs.h"
+
+#include <gtest/gtest.h>
+
+namespace understudy {
+namespace {
+
+TEST(SysfsTree, MakesMissingParents) {
+  SysfsTree tree;
+  tree.attribute("devices/virtual/kfd/kfd/topology/generation_id", "2\n");
+  EXPECT_TRUE(tree.find("devices/virtual/kfd")->is_directory());
+  EXPECT_EQ(SysfsTree::read(*tree.find("devices/virtual/kfd/kfd/topology/generation_id")).value(), "2\n");
+  EXPECT_FALSE(tree.find("devices/virtual/kfd/none"));
+  EXPECT_FALSE(tree.find("devices/virtual/kfd/kfd/topology/generation_id/below"));
+}
+
+TEST(SysfsTree, ShowRunsAtEachRead) {
+  SysfsTree tree;
+  int reads = 0;
+  tree.attribute("used", [&] { return Result<std::string>(std::to_string(++reads)); });
+  EXPECT_EQ(SysfsTree::read(*tree.find("used")).value(), "1");
+  EXPECT_EQ(SysfsTree::read(*tree.find("used")).value(), "2");
+}
+
+TEST(SysfsTree, LinksAreRelativeAndStayInside) {
+  SysfsTree tree;
+  tree.directory("devices/virtual/kfd/kfd");
+  tree.link_to("class/kfd/kfd", "devices/virtual/kfd/kfd");
+  EXPECT_EQ(std::get<SysfsTree::Link>(tree.find("class/kfd/kfd")->what).target, "../../devices/virtual/kfd/kfd");
+  tree.link_to("devices/pci0000:00/0000:03:00.0/drm/card0/device", "devices/pci0000:00/0000:03:00.0");
+  EXPECT_EQ(std::get<SysfsTree::Link>(tree.find("devices/pci0000:00/0000:03:00.0/drm/card0/device")->what).target,
+            "../../../0000:03:00.0");
+}
+
+TEST(SysfsTree, DirectoryTwiceKeepsItsEntries) {
+  SysfsTree tree;
+  tree.attribute("a/b", "x");
+  tree.directory("a");
+  EXPECT_TRUE(tree.find("a/b"));
+  tree.remove("a/b");
+  EXPECT_FALSE(tree.find("a/b"));
+  EXPECT_EQ(tree.list(*tree.find("a")).size(), 0u);
+}
+
+}  // namespace
+}  // namespace understudy
