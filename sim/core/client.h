@@ -120,8 +120,8 @@ class ClientTable {
   // The same, and a look whether the process has called exec since: then the old client is gone and a new one
   // made.
   Result<ClientRef> resolve_fresh(pid_t tid);
-  // The shim's close-on-exec socket closed: retires the client if the process has called exec (or ended), and not when
-  // the program merely closed all its descriptors.
+  // The shim's close-on-exec socket closed: retires the client if the process has called exec (or ended), and
+  // not when the program merely closed all its descriptors.
   void connection_closed(const ClientRef& client);
   // The address space is gone: runs the observers once.
   void retire(const ClientRef& client);

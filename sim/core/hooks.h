@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "sim/core/call.h"
@@ -24,12 +25,25 @@ struct FaultDecision {
   std::uint64_t delay_ns = 0;
 };
 
+// Places inside drivers and engines that hardware can lose, repeat or never reach.
+enum class FaultPoint : std::uint8_t {
+  kInterrupt,       // an event or fence is about to be signalled to user space
+  kCompletion,      // an engine is about to write a completion (signal, fence value, command state)
+  kQueueProgress,   // an engine is about to take the next packet
+  kFirmware,        // NPU firmware is about to answer
+  kVirtioResponse,  // the virtio device is about to answer; corrupt = malformed bytes
+};
+
+enum class PointDecision : std::uint8_t { kPass, kDrop, kDuplicate, kStick, kCorrupt };
+
 class FaultHook {
  public:
   virtual ~FaultHook() = default;
   virtual FaultDecision before(Call& call) = 0;
   // After the handler, before the copy-out; may change outcome and arguments.
   virtual Outcome after(Call& call, Outcome outcome) = 0;
+  // `node` is the label of the device's node; `client` may be null.
+  virtual PointDecision at(FaultPoint point, std::string_view node, const Client* client) = 0;
 };
 
 class TraceHook {
@@ -45,6 +59,10 @@ class Hooks {
   void install(std::shared_ptr<FaultHook> fault);
   void install(std::shared_ptr<TraceHook> trace);
 
+  PointDecision at(FaultPoint point, std::string_view node, const Client* client) const {
+    FaultHook* hook = fault();
+    return hook ? hook->at(point, node, client) : PointDecision::kPass;
+  }
   FaultHook* fault() const { return fault_.load(std::memory_order_acquire); }
   TraceHook* trace() const { return trace_.load(std::memory_order_acquire); }
 

@@ -14,6 +14,7 @@
 
 #include "sim/core/client.h"
 #include "sim/core/clock.h"
+#include "sim/core/controls.h"
 #include "sim/core/dmabuf.h"
 #include "sim/core/file.h"
 #include "sim/core/hooks.h"
@@ -39,6 +40,7 @@ class Machine {
   Ledger& ledger() { return ledger_; }
   Hooks& hooks() { return hooks_; }
   SysfsTree& sysfs() { return sysfs_; }
+  Controls& controls() { return controls_; }
   // Abstract-socket name prefix of this machine's descriptors (random per machine).
   const std::string& socket_prefix() const { return socket_prefix_; }
 
@@ -70,6 +72,7 @@ class Machine {
   Ledger ledger_;
   Hooks hooks_;
   SysfsTree sysfs_;
+  Controls controls_;
   ClientTable clients_;
   FileTable files_;
   DmaBufTable dmabufs_;
