@@ -53,6 +53,7 @@ bool Call::finish(Outcome outcome) {
   if (outcome.value() < 0) handed_fds_.clear();
   if (TraceHook* trace = machine_.hooks().trace()) trace->end(*this, outcome.value());
   reply(outcome.value());
+  if (FaultHook* fault = machine_.hooks().fault()) fault->replied(*this);
   return true;
 }
 

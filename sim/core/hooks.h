@@ -6,7 +6,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,8 +23,8 @@ namespace understudy {
 struct FaultDecision {
   // Answer with this errno instead of running the handler.
   std::optional<Errno> fail;
-  // Wait this long first.
-  std::uint64_t delay_ns = 0;
+  // Set: keeps the call back; it must run `resume` exactly once, from any thread, when the call may go on.
+  std::function<void(std::function<void()> resume)> hold;
 };
 
 // Places inside drivers and engines that hardware can lose, repeat or never reach.
@@ -40,8 +42,11 @@ class FaultHook {
  public:
   virtual ~FaultHook() = default;
   virtual FaultDecision before(Call& call) = 0;
-  // After the handler, before the copy-out; may change outcome and arguments.
-  virtual Outcome after(Call& call, Outcome outcome) = 0;
+  // After the handler, before the copy-out of the first *copy_out_bytes of call.arguments; may change all of
+  // them.
+  virtual Outcome after(Call& call, Outcome outcome, std::size_t* copy_out_bytes) = 0;
+  // The answer is on its way to the client.
+  virtual void replied(const Call& call) = 0;
   // `node` is the label of the device's node; `client` may be null.
   virtual PointDecision at(FaultPoint point, std::string_view node, const Client* client) = 0;
 };

@@ -10,7 +10,7 @@ namespace {
 
 // The kernel's last step: bytes go back even when the handler failed, and a fault there wins.
 Outcome copy_back(Call& call, std::size_t bytes, Outcome outcome) {
-  if (FaultHook* fault = call.machine().hooks().fault()) outcome = fault->after(call, outcome);
+  if (FaultHook* fault = call.machine().hooks().fault()) outcome = fault->after(call, outcome, &bytes);
   if (bytes == 0) return outcome;
   if (!call.copy_out(std::span(call.arguments).first(bytes))) return Errno(EFAULT);
   return outcome;
@@ -46,10 +46,8 @@ void run_row(const CallRef& call, const IoctlRow& row, const CopyPlan& plan) {
       call->finish(*decision.fail);
       return;
     }
-    if (decision.delay_ns > 0) {
-      machine.clock().after(decision.delay_ns, [call, &row, &machine] {
-        machine.reactor().post([call, &row] { invoke_row(call, row); });
-      });
+    if (decision.hold) {
+      decision.hold([call, &row] { invoke_row(call, row); });
       return;
     }
   }

@@ -67,16 +67,20 @@ Node* Machine::node(std::string_view path) const {
 Result<FileRef> Machine::open(Node& node, const Caller& caller, int open_flags) {
   OpenCall call(*this, CallKind::kOpen, caller, nullptr);
   if (TraceHook* trace = hooks_.trace()) trace->begin(call);
-  Result<FileRef> file = Errno(EINTR);
   FaultDecision decision;
   if (FaultHook* fault = hooks_.fault()) decision = fault->before(call);
-  if (decision.fail) {
-    file = *decision.fail;
-  } else {
-    file = node.open(caller, open_flags);
-  }
+  const Result<FileRef> file =
+      decision.fail ? Result<FileRef>(*decision.fail) : node.open(caller, open_flags);
   call.finish(file ? Outcome(0) : Outcome(file.error()));
   return file;
+}
+
+Result<MmapTarget> Machine::map(Call& call, const MmapRequest& request) {
+  if (TraceHook* trace = hooks_.trace()) trace->begin(call);
+  if (FaultHook* fault = hooks_.fault()) {
+    if (const FaultDecision decision = fault->before(call); decision.fail) return *decision.fail;
+  }
+  return call.file()->mmap(call, request);
 }
 
 void Machine::on_sweep(std::function<bool()> sweep_and_tell_pending) {

@@ -53,6 +53,9 @@ class Machine {
   // Opens a node for a caller: the one way for every door. Traced and subject to faults.
   Result<FileRef> open(Node& node, const Caller& caller, int open_flags);
 
+  // mmap of call.file(), likewise; the door then sends the target and finishes the call.
+  Result<MmapTarget> map(Call& call, const MmapRequest& request);
+
   // Drivers register what must be looked at again when clients drop mappings or dma-bufs without a call: run
   // by sweep(), which also runs before anything that observes free memory, and every 100 ms while `pending`
   // work exists.
