@@ -36,7 +36,8 @@ TEST(Buffer, ReadOnlyDescriptionCannotBeMappedWritable) {
   const BufferRef buffer = Buffer::create("test", kPage);
   auto description = buffer->open_description(Hold::kDmaBufLockByte, false);
   ASSERT_TRUE(description);
-  EXPECT_EQ(::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, description.value().get(), 0), MAP_FAILED);
+  EXPECT_EQ(::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, description.value().get(), 0),
+            MAP_FAILED);
   EXPECT_EQ(errno, EACCES);
 }
 

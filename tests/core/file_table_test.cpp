@@ -46,7 +46,8 @@ TEST_F(FileTableTest, DescriptorNamesItself) {
   ASSERT_EQ(::getpeername(fd.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
   const std::string name(address.sun_path + 1, length - offsetof(sockaddr_un, sun_path) - 1);
   char expected[80];
-  std::snprintf(expected, sizeof expected, "%s/%016lx/e280", machine_.socket_prefix().c_str(), file_->id().value);
+  std::snprintf(expected, sizeof expected, "%s/%016lx/e280", machine_.socket_prefix().c_str(),
+                file_->id().value);
   EXPECT_EQ(name, expected);
 }
 

@@ -26,10 +26,12 @@ TEST(SysfsTree, LinksAreRelativeAndStayInside) {
   SysfsTree tree;
   tree.directory("devices/virtual/kfd/kfd");
   tree.link_to("class/kfd/kfd", "devices/virtual/kfd/kfd");
-  EXPECT_EQ(std::get<SysfsTree::Link>(tree.find("class/kfd/kfd")->what).target, "../../devices/virtual/kfd/kfd");
+  EXPECT_EQ(std::get<SysfsTree::Link>(tree.find("class/kfd/kfd")->what).target,
+            "../../devices/virtual/kfd/kfd");
   tree.link_to("devices/pci0000:00/0000:03:00.0/drm/card0/device", "devices/pci0000:00/0000:03:00.0");
-  EXPECT_EQ(std::get<SysfsTree::Link>(tree.find("devices/pci0000:00/0000:03:00.0/drm/card0/device")->what).target,
-            "../../../0000:03:00.0");
+  EXPECT_EQ(
+      std::get<SysfsTree::Link>(tree.find("devices/pci0000:00/0000:03:00.0/drm/card0/device")->what).target,
+      "../../../0000:03:00.0");
 }
 
 TEST(SysfsTree, DirectoryTwiceKeepsItsEntries) {
