@@ -21,6 +21,7 @@
 
 #include "sim/core/controls.h"
 #include "sim/core/faults/when.h"
+#include "sim/core/glob.h"
 #include "sim/core/hooks.h"
 
 namespace understudy::faults {
@@ -92,10 +93,6 @@ struct PlanError {
 std::variant<Plan, PlanError> parse_plan(std::string_view text, std::string_view file_name);
 std::variant<Plan, PlanError> load_plan(const std::string& path);
 
-// "*", "?" and literal characters; case-sensitive.
-bool glob_matches(std::string_view glob, std::string_view text);
-// Does `glob` name this ioctl: with its full kernel name or without the interface's prefix?
-bool call_matches(std::string_view glob, std::string_view call_name);
 // "ENOMEM" -> 12; nothing for unknown names.
 std::optional<int> errno_by_name(std::string_view name);
 

@@ -1,16 +1,12 @@
-#include <array>
-#include <cerrno>
-#include <cstring>
+#include "sim/core/glob.h"
 
-#include "sim/core/faults/plan.h"
+#include <cstddef>
 
-namespace understudy::faults {
+namespace understudy {
 namespace {
 
 constexpr std::string_view kCallPrefixes[] = {"AMDKFD_IOC_", "DRM_IOCTL_AMDGPU_", "DRM_IOCTL_AMDXDNA_",
                                               "DRM_IOCTL_VIRTGPU_", "DRM_IOCTL_"};
-
-constexpr int kHighestErrno = 133;
 
 }  // namespace
 
@@ -43,14 +39,4 @@ bool call_matches(std::string_view glob, std::string_view call_name) {
   return false;
 }
 
-std::optional<int> errno_by_name(std::string_view name) {
-  if (name == "EWOULDBLOCK") return EWOULDBLOCK;
-  if (name == "ENOTSUP") return ENOTSUP;
-  for (int number = 1; number <= kHighestErrno; ++number) {
-    const char* known = ::strerrorname_np(number);
-    if (known != nullptr && name == known) return number;
-  }
-  return std::nullopt;
-}
-
-}  // namespace understudy::faults
+}  // namespace understudy
