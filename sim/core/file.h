@@ -49,6 +49,8 @@ struct MmapTarget {
   std::uint64_t offset_bytes = 0;
   // Doorbell pages: the shim registers them for write notification where the host allows it.
   bool is_doorbell = false;
+  // The driver wants to know where the client mapped it: File::mapped() follows.
+  bool report_address = false;
 };
 
 class File : public std::enable_shared_from_this<File> {
@@ -62,6 +64,8 @@ class File : public std::enable_shared_from_this<File> {
 
   virtual void ioctl(const CallRef& call) = 0;
   virtual Result<MmapTarget> mmap(Call& call, const MmapRequest& request);  // ENODEV
+  // The client mapped a target that asked for it; `request` is the one mmap() saw.
+  virtual void mapped(const Caller& /*caller*/, const MmapRequest& /*request*/, std::uint64_t /*address*/) {}
   // write(2); the default is EINVAL as for DRM files. The caller is empty when the bytes came through a
   // socket-backed file, where the kernel does not say who wrote.
   virtual Result<std::size_t> write(const Caller& caller, std::span<const std::byte> bytes);

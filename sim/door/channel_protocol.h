@@ -34,6 +34,7 @@ enum MessageKind : uint32_t {
   kMemoryData,     // answer to kReadMemory/kWriteMemory; value = bytes moved or -errno, payload for reads
   kReadAttribute,  // payload: path below the tree root; reply payload: content (dynamic files, socket door)
   kWriteFile,      // write(2) on a device file; payload: bytes
+  kMapped,          // after a kMmap whose reply said kReportAddress: same fields, address = where; answered
   kOwnership,      // is (device, inode) a dma-buf of this machine? value 1/0
   // server -> client
   kReply = 64,
@@ -80,6 +81,9 @@ struct ReplyHeader {
 };
 
 enum FdFlags : uint32_t { kFdCloseOnExec = 1 };
-enum ReplyFlags : uint32_t { kMappingIsDoorbell = 1 };
+enum ReplyFlags : uint32_t {
+  kMappingIsDoorbell = 1,
+  kReportAddress = 2,  // kMmap: send kMapped once the mapping is made
+};
 
 }  // namespace understudy::door
