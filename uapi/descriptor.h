@@ -125,12 +125,6 @@ constexpr Direction cmd_dir(std::uint32_t cmd) {
   return static_cast<Direction>(cmd >> 30);
 }
 
-// The argument of an ioctl whose struct uapi/*.json does not describe.
-template <std::size_t Size>
-struct OpaqueArgs {
-  std::byte bytes[Size];
-};
-
 // Base of the generated ioctl types: the parts of the command number, checked against the argument type.
 template <std::uint32_t Cmd, typename ArgsType>
 struct Ioctl {

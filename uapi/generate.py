@@ -198,10 +198,8 @@ class Scope:
         return camel_case(ioctl["name"].removeprefix(prefix))
 
     def ioctl_args(self, ioctl):
-        if ioctl["struct"] in self.by_name:
-            return ioctl["struct"]
         if ioctl["struct"]:
-            return f"OpaqueArgs<{ioctl['size']}>"
+            return ioctl["struct"]
         return f"std::uint{8 * ioctl['size']}_t" if ioctl["size"] else "void"
 
     def ioctl_lines(self):
@@ -360,7 +358,7 @@ class Scope:
     def ioctl_entry(self, ioctl):
         flags = ioctl.get("kernel_flags", "0")
         bits = " | ".join(f"IoctlFlags::{FLAGS[f]}" for f in (flags or "0").split("|") if f != "0")
-        args = f"&kStructs[{self.structs.index(self.by_name[ioctl['struct']])}]" if ioctl["struct"] in self.by_name else "nullptr"
+        args = f"&kStructs[{self.structs.index(self.by_name[ioctl['struct']])}]" if ioctl["struct"] else "nullptr"
         return (f"{{{quoted(ioctl['name'])}, {quoted(self.interface)}, {ioctl['nr']}, {ioctl['cmd']}, "
                 f"Direction::{DIRECTIONS[ioctl['dir']]}, {ioctl['size']}, {args}, "
                 f"{bits or 'IoctlFlags::kNone'}, {'false' if flags is None else 'true'}}},")
