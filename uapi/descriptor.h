@@ -32,6 +32,8 @@ enum class FieldKind : std::uint8_t {
   kSigned,
   kPointer,  // points into the caller's memory, whether declared as a pointer or as a 64-bit integer
   kAddress,  // an address of a device or of the caller that the ioctl does not dereference
+  kSize,     // a number of bytes
+  kBits,     // bits without names, or with names in `constants`
   kChars,    // text, not necessarily terminated
   kStruct,   // `nested` says which; also unions
 };
@@ -56,12 +58,24 @@ struct FieldDescriptor {
   constexpr std::uint32_t size() const { return element_size * count; }
 };
 
+// Which arm of a struct's first anonymous union is meant, by the value of another field. For values without
+// a choice the union means nothing.
+struct ArmSelector {
+  struct Choice {
+    std::uint64_t value;
+    std::uint8_t arm;
+  };
+  std::uint8_t field;  // index in StructDescriptor::fields
+  std::span<const Choice> choices;
+};
+
 struct StructDescriptor {
   const char* name;
   std::uint32_t size;
   std::uint32_t align;
   bool is_union;
   std::span<const FieldDescriptor> fields;
+  const ArmSelector* selector;  // null: no field says which arm
 };
 
 // Direction as _IOC encodes it, seen from user space: kWrite passes data to the kernel.

@@ -24,12 +24,16 @@ Layouts are not trusted to the generator: the header asserts sizeof, alignof and
 Pointers become std::uint64_t, because they belong to another process. Names are the kernel's; a translation
 unit that also includes the kernel's own header cannot compile, since its constants are macros.
 
-uapi/fields.json says what the JSON layouts cannot: which fields hold flags, named values or pointers.
+uapi/fields.json says what layouts cannot. A rule gives fields ("struct.field", shell globs; the first rule
+that matches wins) the constants that are their flags or values, or a kind: pointer, address, size or bits.
+Constants are named by globs too, or by "enum NAME". A selector says which arm of a struct's anonymous union
+is meant, by the value of another field.
 """
 
 import argparse
 import fnmatch
 import json
+import math
 import pathlib
 import re
 import sys
@@ -47,8 +51,6 @@ SCALARS |= {
     "drm_context_t": "std::uint32_t", "drm_drawable_t": "std::uint32_t", "drm_magic_t": "std::uint32_t",
     "HSA_QUEUEID": "std::uint64_t", "HSA_EVENTID": "std::uint32_t",
 }
-# The kernel's drm.h gives C++ this name for the member too.
-RENAMED_FIELDS = {"virtual": "virt"}
 DIRECTIONS = {"none": "kNone", "R": "kRead", "W": "kWrite", "RW": "kReadWrite"}
 FLAGS = {"DRM_AUTH": "kAuth", "DRM_MASTER": "kMaster", "DRM_ROOT_ONLY": "kRootOnly",
          "DRM_RENDER_ALLOW": "kRenderAllow", "KFD_IOC_FLAG_CHECKPOINT_RESTORE": "kCheckpointRestore"}
@@ -75,15 +77,15 @@ def quoted(text):
 class Scope:
     """The interface itself, or one variant of it: everything that lands in one C++ namespace."""
 
-    def __init__(self, facts, namespace, interface, prefix, field_rules, base=None):
+    def __init__(self, facts, namespace, interface, prefix, hints, base=None):
         self.namespace, self.interface, self.prefix, self.base = namespace, interface, prefix, base
         self.ioctls, self.structs = facts["ioctls"], facts["structs"]
         self.constants = facts["constants"]
         self.commands = facts.get("commands", [])
+        self.all_commands = self.commands or (base.commands if base else [])
         self.shmem = facts.get("shmem")
         self.by_name = {s["name"]: s for s in self.structs}
-        self.field_rules = field_rules
-        self.sets = {}
+        self.hints = hints
         if len(self.by_name) != len(self.structs):
             raise FactError(f"{namespace}: a struct is described twice")
 
@@ -167,7 +169,7 @@ class Scope:
 
     def member_lines(self, fields, indent):
         for field in fields:
-            name = RENAMED_FIELDS.get(field["name"], field["name"])
+            name = field["name"]
             if "kind" in field:
                 yield f"{indent}{field['kind']} {{"
                 yield from self.member_lines(field["fields"], indent + "  ")
@@ -185,7 +187,7 @@ class Scope:
 
     def asserted_offsets(self, fields, prefix):
         for field in fields:
-            name = RENAMED_FIELDS.get(field["name"], field["name"])
+            name = field["name"]
             if "kind" in field and "count" not in field:
                 if name:
                     yield prefix + name, field["offset"]
@@ -220,6 +222,7 @@ class Scope:
     def tables(self):
         self.sets, self.inner = {}, []
         fields = []
+        selectors = list(self.selector_lines())
         for struct in self.structs:
             self.add_fields(struct["name"], struct["fields"], 0, fields)
         lines = [f"namespace {self.namespace} {{", "namespace {", ""]
@@ -229,12 +232,15 @@ class Scope:
             lines.append(f"extern const StructDescriptor kInnerStructs[{len(self.inner)}];")
         lines += self.set_lines()
         lines += fields
+        lines += selectors
         if self.inner:
             lines.append(f"constexpr StructDescriptor kInnerStructs[{len(self.inner)}] = {{")
             lines += [f"    {entry}" for entry in self.inner] + ["};"]
         if self.structs:
             lines.append(f"constexpr StructDescriptor kStructs[{len(self.structs)}] = {{")
-            lines += ["    " + self.struct_entry(s["name"], s, f"kFields_{s['name']}") for s in self.structs]
+            for struct in self.structs:
+                selector = f"&kSelector_{struct['name']}" if struct["name"] in self.selected else "nullptr"
+                lines.append("    " + self.struct_entry(struct["name"], struct, f"kFields_{struct['name']}", selector))
             lines.append("};")
         if self.ioctls:
             lines.append("constexpr IoctlDescriptor kIoctls[] = {")
@@ -260,31 +266,29 @@ class Scope:
         lines += ["", f"}}  // namespace {self.namespace}", ""]
         return "\n".join(lines)
 
+    def flattened(self, fields, group=(0, 0), groups=None):
+        """The fields of a struct with its anonymous members spread out: (field, (union group, arm))."""
+        groups = groups if groups is not None else [0]
+        for field in fields:
+            if field["name"] or "kind" not in field:
+                yield field, group
+            elif field["kind"] == "struct":
+                yield from self.flattened(field["fields"], group, groups)
+            else:
+                groups[0] += 1
+                number = groups[0]
+                for arm, member in enumerate(field["fields"]):
+                    yield from self.flattened([member], (number, arm), groups)
+
     def add_fields(self, path, fields, origin, out):
         """Appends the field table of one struct to `out`, those of the unnamed structs inside it first."""
-        rows = []
-        self.field_rows(path, fields, origin, (0, 0), rows, [0], out)
+        rows = [self.field_row(path, field, origin, group, out) for field, group in self.flattened(fields)]
         table = "kFields_" + path.replace(".", "_")
-        out.append(f"constexpr FieldDescriptor {table}[] = {{")
-        out.extend(rows)
-        out.append("};")
+        out += [f"constexpr FieldDescriptor {table}[] = {{", *rows, "};"]
         return table
 
-    def field_rows(self, path, fields, origin, group, rows, groups, out):
-        for index, field in enumerate(fields):
-            if "kind" in field and not field["name"]:
-                if field["kind"] == "union":
-                    groups[0] += 1
-                    number = groups[0]
-                    for arm, member in enumerate(field["fields"]):
-                        self.field_rows(path, [member], origin, (number, arm), rows, groups, out)
-                else:
-                    self.field_rows(path, field["fields"], origin, group, rows, groups, out)
-                continue
-            rows.append(self.field_row(path, field, origin, group, out))
-
     def field_row(self, path, field, origin, group, out):
-        name = RENAMED_FIELDS.get(field["name"], field["name"])
+        name = field["name"]
         full = f"{path}.{name}"
         rule = self.rule_for(full)
         nested = names = "nullptr"
@@ -292,14 +296,12 @@ class Scope:
             count, is_array = field.get("count", 1), "count" in field
             element = field["size"] // count
             table = self.add_fields(full, field["fields"], field["offset"], out)
-            align = 1
-            self.inner.append(self.struct_entry(full, {"size": element, "align": align, "kind": field["kind"]}, table))
+            inner = {"size": element, "align": self.alignment(field["fields"]), "kind": field["kind"]}
+            self.inner.append(self.struct_entry(full, inner, table))
             kind, nested = "kStruct", f"&kInnerStructs[{len(self.inner) - 1}]"
         else:
             base, dims = split_type(field["type"])
-            count, is_array = 1, bool(dims)
-            for dim in dims:
-                count *= dim
+            count, is_array = math.prod(dims), bool(dims)
             cpp = self.cpp_type(field) if count else self.cpp_type({**field, "size": 4})
             if base in self.by_name:
                 kind, element = "kStruct", self.by_name[base]["size"]
@@ -312,18 +314,33 @@ class Scope:
                 f"{str(is_array).lower()}, {field.get('bitpos', 0)}, {field.get('bitsize', 0)}, "
                 f"{group[0]}, {group[1]}, {nested}, {names}}},")
 
+    def alignment(self, fields):
+        """Alignment of an unnamed struct: that of its largest member. (None of them is in a packed struct.)"""
+        sizes = [1]
+        for field, _ in self.flattened(fields):
+            if "kind" in field:
+                sizes.append(self.alignment(field["fields"]))
+            else:
+                base, dims = split_type(field["type"])
+                nested = self.by_name.get(base)
+                sizes.append(nested["align"] if nested else field["size"] // math.prod(dims))
+        return max(sizes)
+
     @staticmethod
     def scalar_kind(base, cpp, element, rule):
         if cpp == "char":
             return "kChars"
-        if base.endswith("*") or (element == 8 and "pointer" in rule):
+        hint = rule.get("kind")
+        if base.endswith("*"):
             return "kPointer"
-        if element == 8 and "address" in rule:
-            return "kAddress"
-        return "kSigned" if "::int" in cpp else "kUnsigned"
+        if hint in ("pointer", "address") and element == 8:
+            return f"k{hint.capitalize()}"
+        if "::int" in cpp:
+            return "kSigned"
+        return f"k{hint.capitalize()}" if hint in ("size", "bits") else "kUnsigned"
 
     def rule_for(self, full):
-        for rule in self.field_rules:
+        for rule in self.hints.rules:
             if any(fnmatch.fnmatchcase(full, glob) for glob in rule["fields"]):
                 rule["used"] = True
                 return rule
@@ -334,14 +351,51 @@ class Scope:
         kind = next((k for k in ("flags", "values") if k in rule), None)
         if not kind:
             return "nullptr"
-        chosen = [c for c in self.constants
-                  if any(fnmatch.fnmatchcase(c["name"], g) for g in rule[kind])
-                  and not any(fnmatch.fnmatchcase(c["name"], g) for g in rule.get("except", []))]
+        chosen = [c for c in self.constants if self.matches(c, rule[kind]) and not self.matches(c, rule.get("except", []))]
         if not chosen:
+            if not self.base:
+                raise FactError(f"{self.namespace}: no constant matches {rule[kind]}")
             return "nullptr"
+        if kind == "flags":  # the value with the most bits is tried first: some flags are small fields of bits
+            chosen.sort(key=lambda c: -bin(c["value"]).count("1"))
         key = (kind, tuple(c["name"] for c in chosen))
         number = self.sets.setdefault(key, (len(self.sets), chosen))[0]
         return f"&kSet{number}"
+
+    @staticmethod
+    def matches(constant, globs):
+        return any(glob == f"enum {constant.get('enum')}" or fnmatch.fnmatchcase(constant["name"], glob) for glob in globs)
+
+    def selector_lines(self):
+        """For each struct with a selector: which value of its field means which arm of its anonymous union."""
+        self.selected = set()
+        for selector in self.hints.selectors:
+            if selector["struct"] in self.by_name:
+                yield from self.selector_table(selector["struct"], selector["field"], selector["arms"].items())
+        for command in self.all_commands:
+            if not command["subtypes"]:
+                continue
+            arms = [(sub["name"], re.split(r"\W", sub["request_args"])[0]) for sub in command["subtypes"]]
+            yield from self.selector_table(command["request_struct"], "type", arms)
+
+    def selector_table(self, name, field_name, arms):
+        values = {c["name"]: c["value"] for c in self.constants}
+        fields = self.by_name[name]["fields"]
+        unions = [f for f in fields if f.get("kind") == "union" and not f["name"]]
+        arm_of = {f["name"]: arm for arm, f in enumerate(unions[0]["fields"])} if unions else {}
+        choices = []
+        for constant, arm in arms:
+            matching = [n for n in arm_of if n == arm or arm and n.startswith(arm + "_")]
+            if constant in values and matching:
+                choices.append((values[constant], arm_of[matching[0]]))
+        if not choices:
+            return
+        index = [field["name"] for field, _ in self.flattened(fields)].index(field_name)
+        self.selected.add(name)
+        yield f"constexpr ArmSelector::Choice kChoices_{name}[] = {{"
+        yield "    " + ", ".join(f"{{{value}, {arm}}}" for value, arm in choices) + ","
+        yield "};"
+        yield f"constexpr ArmSelector kSelector_{name}{{{index}, kChoices_{name}}};"
 
     def set_lines(self):
         for (kind, _), (number, chosen) in self.sets.items():
@@ -351,9 +405,9 @@ class Scope:
             yield f"constexpr ConstantSet kSet{number}{{ConstantSet::Kind::k{kind.capitalize()}, kSetConstants{number}}};"
 
     @staticmethod
-    def struct_entry(name, struct, fields):
+    def struct_entry(name, struct, fields, selector="nullptr"):
         return (f"{{{quoted(name)}, {struct['size']}, {struct['align']}, "
-                f"{'true' if struct['kind'] == 'union' else 'false'}, {fields}}},")
+                f"{'true' if struct['kind'] == 'union' else 'false'}, {fields}, {selector}}},")
 
     def ioctl_entry(self, ioctl):
         flags = ioctl.get("kernel_flags", "0")
@@ -387,19 +441,29 @@ class Scope:
         yield "};"
 
 
-def load_rules(path, interface):
-    """The rows of fields.json for this interface."""
-    return [rule for rule in json.loads(path.read_text())["rules"] if interface in rule["interfaces"]]
+class Hints:
+    """What fields.json says about one interface."""
+
+    def __init__(self, path, interface):
+        facts = json.loads(path.read_text())
+        self.path, self.interface = path, interface
+        self.rules = [r for r in facts["rules"] if interface in r["interfaces"] or r["interfaces"] == ["*"]]
+        self.selectors = [s for s in facts["selectors"] if interface in s["interfaces"]]
+
+    def check_all_used(self):
+        unused = [r["fields"] for r in self.rules if not r.get("used") and r["interfaces"] != ["*"]]
+        if unused:
+            raise FactError(f"{self.path.name}: no field of {self.interface} matches {unused}")
 
 
 def generate(json_path, fields_path, out_dir):
     interface = json_path.stem
     facts = json.loads(json_path.read_text())
-    rules = load_rules(fields_path, interface)
+    hints = Hints(fields_path, interface)
     prefix = facts.get("ioctl_prefix", "")
     namespace = f"uapi::{interface}"
-    base = Scope(facts, namespace, interface, prefix, rules)
-    variants = [Scope(v, f"{namespace}::variants::{v['name']}", interface, prefix, rules, base)
+    base = Scope(facts, namespace, interface, prefix, hints)
+    variants = [Scope(v, f"{namespace}::variants::{v['name']}", interface, prefix, hints, base)
                 for v in facts.get("variants", [])]
 
     note = f"// Generated by uapi/generate.py from uapi/{json_path.name}. Do not edit.\n"
@@ -418,9 +482,7 @@ def generate(json_path, fields_path, out_dir):
     source += "\n" + "\n".join(scope.tables() for scope in [base, *variants])
     (out_dir / f"{interface}.cpp").write_text(source)
 
-    unused = [rule["fields"] for rule in rules if not rule.get("used") and len(rule["interfaces"]) == 1]
-    if unused:
-        raise FactError(f"{fields_path.name}: no field of {interface} matches {unused}")
+    hints.check_all_used()
 
 
 def main():
