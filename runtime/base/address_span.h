@@ -7,9 +7,15 @@ namespace hsa_rt {
 
 constexpr uint64_t kPageBytes = 4096;
 
-constexpr bool is_page_multiple(uint64_t value) { return value % kPageBytes == 0; }
-constexpr bool is_power_of_two(uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
-constexpr uint64_t page_floor(uint64_t value) { return value & ~(kPageBytes - 1); }
+constexpr bool is_page_multiple(uint64_t value) {
+  return value % kPageBytes == 0;
+}
+constexpr bool is_power_of_two(uint64_t value) {
+  return value != 0 && (value & (value - 1)) == 0;
+}
+constexpr uint64_t page_floor(uint64_t value) {
+  return value & ~(kPageBytes - 1);
+}
 
 // Rounds up to `alignment` (a power of two); false when the result does not fit.
 constexpr bool align_up(uint64_t value, uint64_t alignment, uint64_t& out) {

@@ -1,6 +1,6 @@
-// Expected<T, E>: a value or the reason there is none. `Result<T>` carries an errno and is what drivers return; the
-// core uses the same template with hsa_status_t (core/status.h). Nothing here throws; asking for a value that is not
-// there is a broken invariant and stops the program.
+// Expected<T, E>: a value or the reason there is none. `Result<T>` carries an errno and is what drivers
+// return; the core uses the same template with hsa_status_t (core/status.h). Nothing here throws; asking for
+// a value that is not there is a broken invariant and stops the program.
 #pragma once
 
 #include <cstdlib>
@@ -22,9 +22,10 @@ class [[nodiscard]] Expected {
   Expected(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   Expected(E error) : state_(std::in_place_index<1>, error) {}
   template <class U>
-    requires(std::is_convertible_v<U &&, T> && !std::is_same_v<std::remove_cvref_t<U>, T> &&
-             !std::is_same_v<std::remove_cvref_t<U>, E> && !std::is_same_v<std::remove_cvref_t<U>, Expected>)
-  Expected(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  requires(std::is_convertible_v<U&&, T> && !std::is_same_v<std::remove_cvref_t<U>, T> &&
+           !std::is_same_v<std::remove_cvref_t<U>, E> && !std::is_same_v<std::remove_cvref_t<U>, Expected>)
+      Expected(U&& value)
+      : state_(std::in_place_index<0>, std::forward<U>(value)) {}
 
   explicit operator bool() const { return state_.index() == 0; }
   T& value() & { return *checked(); }
@@ -76,9 +77,9 @@ using Result = Expected<T, Errno>;
 }  // namespace hsa_rt
 
 // Evaluates to the value, or returns the error from the enclosing function.
-#define TRY(expression)                              \
-  __extension__({                                    \
-    auto&& try_outcome = (expression);               \
-    if (!try_outcome) return try_outcome.error();    \
+#define TRY(expression)                                       \
+  __extension__({                                             \
+    auto&& try_outcome = (expression);                        \
+    if (!try_outcome) return try_outcome.error();             \
     std::forward<decltype(try_outcome)>(try_outcome).value(); \
   })

@@ -18,7 +18,8 @@ void unmap(uint64_t base, uint64_t size) {
 
 Result<ReservedRange> ReservedRange::reserve(uint64_t size, uint64_t alignment, uint64_t hint) {
   if (hint != 0 && hint % alignment == 0) {
-    void* at = ::mmap(reinterpret_cast<void*>(hint), size, PROT_NONE, kReserveFlags | MAP_FIXED_NOREPLACE, -1, 0);
+    void* at =
+        ::mmap(reinterpret_cast<void*>(hint), size, PROT_NONE, kReserveFlags | MAP_FIXED_NOREPLACE, -1, 0);
     if (at != MAP_FAILED) {
       const uint64_t base = reinterpret_cast<uint64_t>(at);
       if (base == hint) return ReservedRange(AddressSpan{base, size});
@@ -43,7 +44,9 @@ ReservedRange& ReservedRange::operator=(ReservedRange&& other) noexcept {
   return *this;
 }
 
-ReservedRange::~ReservedRange() { unmap(span_.base, span_.size); }
+ReservedRange::~ReservedRange() {
+  unmap(span_.base, span_.size);
+}
 
 Result<void> place_file(const AddressSpan& piece, int protection, int fd, uint64_t file_offset) {
   void* at = ::mmap(piece.pointer(), piece.size, protection, MAP_SHARED | MAP_FIXED, fd,
@@ -56,12 +59,14 @@ Result<void> place_file(const AddressSpan& piece, int protection, int fd, uint64
 }
 
 Result<void> place_anonymous(const AddressSpan& piece, int protection) {
-  void* at =
-      ::mmap(piece.pointer(), piece.size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  void* at = ::mmap(piece.pointer(), piece.size, protection,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   if (at == MAP_FAILED) return Errno{errno};
   return {};
 }
 
-Result<void> clear_piece(const AddressSpan& piece) { return place_anonymous(piece, PROT_NONE); }
+Result<void> clear_piece(const AddressSpan& piece) {
+  return place_anonymous(piece, PROT_NONE);
+}
 
 }  // namespace hsa_rt

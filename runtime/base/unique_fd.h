@@ -1,5 +1,5 @@
-// UniqueFd owns one file descriptor. Move-only; the destructor closes. close(2) is not repeated on EINTR: the kernel has
-// already dropped the descriptor. Every descriptor made here is close-on-exec.
+// UniqueFd owns one file descriptor. Move-only; the destructor closes. close(2) is not repeated on EINTR: the
+// kernel has already dropped the descriptor. Every descriptor made here is close-on-exec.
 #pragma once
 
 #include <fcntl.h>

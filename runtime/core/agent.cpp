@@ -11,7 +11,9 @@ constexpr int kPoolShift = 24;
 
 }  // namespace
 
-hsa_agent_t Agent::handle() const { return {kAgentMark | index_}; }
+hsa_agent_t Agent::handle() const {
+  return {kAgentMark | index_};
+}
 
 hsa_amd_memory_pool_t Pool::handle() const {
   return {kPoolMark | uint64_t{owner_.index()} << kPoolShift | index_};
@@ -24,7 +26,7 @@ uint32_t Pool::global_flags() const {
          (info_.coarse_grained ? HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED : 0);
 }
 
-AgentDirectory::AgentDirectory(std::span<const std::unique_ptr<Driver>> drivers) {
+AgentDirectory::AgentDirectory(std::span<const std::shared_ptr<Driver>> drivers) {
   for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kGpu, DeviceKind::kNpu}) {
     for (const auto& driver : drivers) {
       for (const auto& device : driver->devices()) {
@@ -47,7 +49,9 @@ AgentDirectory::AgentDirectory(std::span<const std::unique_ptr<Driver>> drivers)
   }
 }
 
-void AgentDirectory::add(Device& device) { agents_.emplace_back(static_cast<uint32_t>(agents_.size()), device); }
+void AgentDirectory::add(Device& device) {
+  agents_.emplace_back(static_cast<uint32_t>(agents_.size()), device);
+}
 
 Agent* AgentDirectory::find(hsa_agent_t handle) {
   const uint64_t index = handle.handle & ~kMarkMask;

@@ -1,6 +1,6 @@
-// Agents and memory pools: what HSA calls the devices and their memories. Both are made once, at hsa_init, from what the
-// drivers report, and do not change until the last hsa_shut_down; hence no lock. Their handles are positions, checked on
-// every use, never addresses.
+// Agents and memory pools: what HSA calls the devices and their memories. Both are made once, at hsa_init,
+// from what the drivers report, and do not change until the last hsa_shut_down; hence no lock. Their handles
+// are positions, checked on every use, never addresses.
 #pragma once
 
 #include <hsa/hsa.h>
@@ -25,7 +25,8 @@ class Pool {
 
   Agent& owner() const { return owner_; }
   const PoolInfo& info() const { return info_; }
-  // The device that allocates for this pool: the owner's own, or for system memory one whose memory others can import.
+  // The device that allocates for this pool: the owner's own, or for system memory one whose memory others
+  // can import.
   Device& backing() const { return backing_; }
   hsa_amd_memory_pool_t handle() const;
   uint32_t global_flags() const;
@@ -63,7 +64,7 @@ class Agent {
 // All agents of the machine: CPUs, then GPUs, then NPUs.
 class AgentDirectory {
  public:
-  explicit AgentDirectory(std::span<const std::unique_ptr<Driver>> drivers);
+  explicit AgentDirectory(std::span<const std::shared_ptr<Driver>> drivers);
 
   std::deque<Agent>& agents() { return agents_; }
 

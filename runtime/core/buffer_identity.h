@@ -1,5 +1,6 @@
-// Which buffer a dma-buf descriptor stands for. The kernel gives each dma-buf an inode of its own, so descriptors of the
-// same buffer agree on (device, inode) in every process, and the pair is not used again while the buffer lives.
+// Which buffer a dma-buf descriptor stands for. The kernel gives each dma-buf an inode of its own, so
+// descriptors of the same buffer agree on (device, inode) in every process, and the pair is not used again
+// while the buffer lives.
 #pragma once
 
 #include <sys/stat.h>

@@ -1,6 +1,7 @@
-// HandleTable<T>: objects behind 64-bit handles that are {driver, generation, slot}. No address, no allocation and no page
-// stands behind a handle, so handles of different drivers never collide and a handle that was given back is recognised by
-// its generation for ever: a slot whose generations are used up is not used again.
+// HandleTable<T>: objects behind 64-bit handles that are {driver, generation, slot}. No address, no
+// allocation and no page stands behind a handle, so handles of different drivers never collide and a handle
+// that was given back is recognised by its generation for ever: a slot whose generations are used up is not
+// used again.
 //
 //   bits 63..60 driver (never 0, so no handle is 0)   59..28 generation   27..0 slot
 //

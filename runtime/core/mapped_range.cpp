@@ -61,7 +61,8 @@ Result<void> MappedRange::set_window(Permission permission) {
 
 AccessChange::AccessChange(MappedRange& range, std::span<const AccessRequest> requests) : range_(range) {
   for (const AccessRequest& request : requests) {
-    const auto known = std::ranges::find_if(steps_, [&](const Step& step) { return step.agent == request.agent; });
+    const auto known =
+        std::ranges::find_if(steps_, [&](const Step& step) { return step.agent == request.agent; });
     if (known != steps_.end()) {
       known->wanted = request.permission;
       continue;
@@ -121,7 +122,8 @@ Result<void> AccessChange::revoke(Step& step) {
 Permission AccessChange::wanted_window() const {
   Permission window = Permission::kNone;
   for (const MappedRange::Grant& grant : range_.grants_) {
-    const bool named = std::ranges::any_of(steps_, [&](const Step& step) { return step.agent == grant.agent; });
+    const bool named =
+        std::ranges::any_of(steps_, [&](const Step& step) { return step.agent == grant.agent; });
     if (!named && grant.agent->device().shares_cpu_page_tables()) window = window | grant.permission;
   }
   for (const Step& step : steps_) {

@@ -1,12 +1,13 @@
-// MappedRange: a piece of a reserved range with memory behind it, and which agents may use it how. The vmem table has one
-// per mapping, the allocation table one per pool allocation; a new one is accessible to nobody.
+// MappedRange: a piece of a reserved range with memory behind it, and which agents may use it how. The vmem
+// table has one per mapping, the allocation table one per pool allocation; a new one is accessible to nobody.
 //
-// Agents that walk the CPU's page tables (CPUs, and NPUs with shared addressing) are served by one mmap whose protection is
-// the union of what they were granted; all others by a DeviceMapping each. What an agent was granted is recorded apart from
-// that, so each agent is told what it was given even where hardware cannot tell the difference.
+// Agents that walk the CPU's page tables (CPUs, and NPUs with shared addressing) are served by one mmap whose
+// protection is the union of what they were granted; all others by a DeviceMapping each. What an agent was
+// granted is recorded apart from that, so each agent is told what it was given even where hardware cannot
+// tell the difference.
 //
-// Access changes go through AccessChange, which either happens completely or not at all. Not thread-safe; the table that
-// owns the range holds its lock.
+// Access changes go through AccessChange, which either happens completely or not at all. Not thread-safe; the
+// table that owns the range holds its lock.
 #pragma once
 
 #include <memory>
@@ -42,7 +43,8 @@ class MappedRange {
   // Requests that revoke everything granted.
   std::vector<AccessRequest> revoke_all() const;
 
-  // Drops all access and the reference on the memory, whatever the drivers say. For shutdown and failed construction.
+  // Drops all access and the reference on the memory, whatever the drivers say. For shutdown and failed
+  // construction.
   void abandon();
   // Gives up the reference on the memory. Requires that nobody has access any more.
   std::shared_ptr<Memory> take_memory() { return std::move(memory_); }
@@ -54,7 +56,8 @@ class MappedRange {
     Agent* agent = nullptr;
     Permission permission = Permission::kNone;
     std::unique_ptr<Share> share;
-    std::unique_ptr<DeviceMapping> mapping;  // null for agents on the CPU's page tables; goes before its share
+    std::unique_ptr<DeviceMapping>
+        mapping;  // null for agents on the CPU's page tables; goes before its share
   };
 
   Grant* find(const Agent& agent);
@@ -68,8 +71,8 @@ class MappedRange {
   std::vector<Grant> grants_;
 };
 
-// One change of who may use a range. apply() does the driver's work and undoes it itself on failure; then either commit()
-// makes it final or undo() takes it back (because another range of the same call failed).
+// One change of who may use a range. apply() does the driver's work and undoes it itself on failure; then
+// either commit() makes it final or undo() takes it back (because another range of the same call failed).
 class AccessChange {
  public:
   // Agents not named keep what they have. An agent named twice gets the last permission.
@@ -87,7 +90,7 @@ class AccessChange {
     Permission wanted = Permission::kNone;
     Permission before = Permission::kNone;
     Done done = Done::kNothing;
-    std::unique_ptr<Share> share;            // staged, for an agent that had no access before
+    std::unique_ptr<Share> share;  // staged, for an agent that had no access before
     std::unique_ptr<DeviceMapping> mapping;
   };
 

@@ -1,5 +1,5 @@
-// Status<T>: a value or the hsa_status_t that says why not. How the core reports; drivers report errno (Result<T>), which
-// is translated here when a call has no better answer of its own.
+// Status<T>: a value or the hsa_status_t that says why not. How the core reports; drivers report errno
+// (Result<T>), which is translated here when a call has no better answer of its own.
 #pragma once
 
 #include <hsa/hsa.h>
@@ -16,10 +16,12 @@ template <class T>
 using Status = Expected<T, hsa_status_t>;
 
 // Status codes of the AMD extension are enumerators of other types than hsa_status_t.
-constexpr hsa_status_t kErrorInvalidMemoryPool = static_cast<hsa_status_t>(HSA_STATUS_ERROR_INVALID_MEMORY_POOL);
+constexpr hsa_status_t kErrorInvalidMemoryPool =
+    static_cast<hsa_status_t>(HSA_STATUS_ERROR_INVALID_MEMORY_POOL);
 constexpr hsa_status_t kErrorMemoryApertureViolation =
     static_cast<hsa_status_t>(HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION);
-constexpr hsa_status_t kErrorIllegalInstruction = static_cast<hsa_status_t>(HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION);
+constexpr hsa_status_t kErrorIllegalInstruction =
+    static_cast<hsa_status_t>(HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION);
 constexpr hsa_status_t kErrorMemoryFault = static_cast<hsa_status_t>(HSA_STATUS_ERROR_MEMORY_FAULT);
 constexpr hsa_status_t kErrorResourceBusy = static_cast<hsa_status_t>(HSA_STATUS_ERROR_RESOURCE_BUSY);
 constexpr hsa_status_t kErrorNotSupported = static_cast<hsa_status_t>(HSA_STATUS_ERROR_NOT_SUPPORTED);

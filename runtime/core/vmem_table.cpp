@@ -5,7 +5,8 @@
 namespace hsa_rt {
 
 VmemTable::~VmemTable() {
-  // Mappings go before the memories they use, memories before the drivers (which the owner of this table keeps).
+  // Mappings go before the memories they use, memories before the drivers (which the owner of this table
+  // keeps).
   for (auto& [base, mapping] : mappings_) mapping.range.abandon();
   mappings_.clear();
 }
@@ -14,11 +15,12 @@ Status<void*> VmemTable::reserve(uint64_t size, uint64_t hint, uint64_t alignmen
   if (alignment == 0) alignment = kPageBytes;
   if (size == 0 || !is_page_multiple(size)) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
   if (alignment < kPageBytes || !is_power_of_two(alignment)) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-  ReservedRange range = TRY(ReservedRange::reserve(size, alignment, hint).error_as(HSA_STATUS_ERROR_OUT_OF_RESOURCES));
-  void* base = range.base();
+  ReservedRange range =
+      TRY(ReservedRange::reserve(size, alignment, hint).error_as(HSA_STATUS_ERROR_OUT_OF_RESOURCES));
+  const uint64_t base = range.span().base;
   const std::unique_lock guard(lock_);
-  reservations_.emplace(range.span().base, Reservation{std::move(range)});
-  return base;
+  reservations_.emplace(base, Reservation{std::move(range)});
+  return reinterpret_cast<void*>(base);
 }
 
 Status<void> VmemTable::free(void* base, uint64_t size) {
@@ -111,7 +113,8 @@ Status<void> VmemTable::unmap(void* base, uint64_t size) {
     --mapping->reservation.use_count;
     mappings_.erase(mapping->range.span().base);
     MemoryRecord* record = memories_.find(handle);
-    if (--record->use_count == 0 && record->ref_count == 0 && !close_memory(handle)) orphans_.push_back(handle);
+    if (--record->use_count == 0 && record->ref_count == 0 && !close_memory(handle))
+      orphans_.push_back(handle);
   }
   return {};
 }
@@ -122,7 +125,8 @@ Status<void> VmemTable::set_access(void* base, uint64_t size, std::span<const Ac
   const std::unique_lock guard(lock_);
   if (reservation_of(span) == nullptr) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
   const std::vector<Mapping*> mappings = TRY(tile(span));
-  const std::vector<std::vector<AccessRequest>> same_for_all(mappings.size(), {requests.begin(), requests.end()});
+  const std::vector<std::vector<AccessRequest>> same_for_all(mappings.size(),
+                                                             {requests.begin(), requests.end()});
   return change_access(mappings, same_for_all);
 }
 
@@ -190,8 +194,8 @@ std::optional<VmemTable::AddressInfo> VmemTable::describe(const void* pointer) c
   const std::shared_lock guard(lock_);
   if (const auto mapping = mapping_at(address); mapping != mappings_.end()) {
     const MappedRange& range = mapping->second.range;
-    return AddressInfo{range.span(), memories_.find(mapping->second.memory_handle)->pool, range.agents_with_access(),
-                       range.cpu_can_read()};
+    return AddressInfo{range.span(), memories_.find(mapping->second.memory_handle)->pool,
+                       range.agents_with_access(), range.cpu_can_read()};
   }
   auto after = reservations_.upper_bound(address);
   if (after == reservations_.begin()) return std::nullopt;
@@ -228,7 +232,8 @@ bool VmemTable::overlaps_mapping(const AddressSpan& span) const {
 Status<std::vector<VmemTable::Mapping*>> VmemTable::tile(const AddressSpan& span) {
   std::vector<Mapping*> mappings;
   uint64_t next = span.base;
-  for (auto at = mappings_.find(next); at != mappings_.end() && at->first == next && next < span.end(); ++at) {
+  for (auto at = mappings_.find(next); at != mappings_.end() && at->first == next && next < span.end();
+       ++at) {
     mappings.push_back(&at->second);
     next = at->second.range.span().end();
   }
@@ -276,7 +281,8 @@ void VmemTable::remember_identity(uint64_t handle, int dmabuf_fd) {
   MemoryRecord* record = memories_.find(handle);
   if (record->identity) return;
   const Result<BufferIdentity> identity = BufferIdentity::of(dmabuf_fd);
-  if (identity && handle_by_identity_.emplace(identity.value(), handle).second) record->identity = identity.value();
+  if (identity && handle_by_identity_.emplace(identity.value(), handle).second)
+    record->identity = identity.value();
 }
 
 }  // namespace hsa_rt

@@ -1,12 +1,13 @@
 // The virtual memory API's state: reservations, memories and mappings.
 //
 //   Reservation  [base, base + size) of the address space; can be given back when nothing is mapped in it
-//   Memory       alive while its handle is held (ref_count > 0); after the last release it lives on, unreachable by handle,
+//   Memory       alive while its handle is held (ref_count > 0); after the last release it lives on,
+//   unreachable by handle,
 //                until its last mapping goes. Retaining it through a mapped address revives the same handle.
 //   Mapping      a MappedRange inside one reservation
 //
-// One lock covers every operation including exports and imports; get_access and the other questions share it. Every call
-// either takes effect completely or leaves everything as it was.
+// One lock covers every operation including exports and imports; get_access and the other questions share it.
+// Every call either takes effect completely or leaves everything as it was.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ namespace hsa_rt {
 class VmemTable {
  public:
   // Both must outlive the table.
-  VmemTable(AgentDirectory& directory, std::span<const std::unique_ptr<Driver>> drivers)
+  VmemTable(AgentDirectory& directory, std::span<const std::shared_ptr<Driver>> drivers)
       : directory_(directory), drivers_(drivers) {}
   ~VmemTable();
 
@@ -83,7 +84,8 @@ class VmemTable {
   };
 
   struct Mapping {
-    Mapping(AddressSpan span, std::shared_ptr<Memory> memory, uint64_t offset, uint64_t handle, Reservation& owner)
+    Mapping(AddressSpan span, std::shared_ptr<Memory> memory, uint64_t offset, uint64_t handle,
+            Reservation& owner)
         : range(span, std::move(memory), offset), memory_handle(handle), reservation(owner) {}
     MappedRange range;
     const uint64_t memory_handle;
@@ -108,14 +110,15 @@ class VmemTable {
   void remember_identity(uint64_t handle, int dmabuf_fd);
 
   AgentDirectory& directory_;
-  const std::span<const std::unique_ptr<Driver>> drivers_;
+  const std::span<const std::shared_ptr<Driver>> drivers_;
 
   mutable std::shared_mutex lock_;
   std::map<uint64_t, Reservation> reservations_;  // by base
   mutable HandleTable<MemoryRecord> memories_;
   Mappings mappings_;
   std::map<BufferIdentity, uint64_t> handle_by_identity_;
-  // Memories whose last mapping went but which the driver would not take back; tried again at the next chance.
+  // Memories whose last mapping went but which the driver would not take back; tried again at the next
+  // chance.
   std::vector<uint64_t> orphans_;
 };
 

@@ -1,5 +1,5 @@
-// What a driver knows about a node of the machine, in the words of the KFD topology where it has one. Plain data: filled by
-// the drivers at discovery, read by the agent, pool, cache and ISA queries.
+// What a driver knows about a node of the machine, in the words of the KFD topology where it has one. Plain
+// data: filled by the drivers at discovery, read by the agent, pool, cache and ISA queries.
 #pragma once
 
 #include <cstdint>
@@ -48,17 +48,17 @@ struct PoolInfo {
 
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::kCpu;
-  uint32_t node_id = 0;          // position in the driver's own topology
-  std::string name;              // "gfx90a", "aie2p", or the CPU's model name
+  uint32_t node_id = 0;  // position in the driver's own topology
+  std::string name;      // "gfx90a", "aie2p", or the CPU's model name
   std::string product_name;
   std::string vendor_name;
-  std::string uuid;              // "GPU-..." or "CPU-XX"
+  std::string uuid;  // "GPU-..." or "CPU-XX"
   uint32_t vendor_id = 0;
   uint32_t chip_id = 0;
   uint32_t asic_revision = 0;
   uint32_t asic_family = 0;
   uint32_t domain = 0;
-  uint32_t location_id = 0;      // bus << 8 | device << 3 | function
+  uint32_t location_id = 0;  // bus << 8 | device << 3 | function
   uint64_t driver_uid = 0;
   uint32_t compute_units = 0;
   uint32_t simds_per_cu = 0;
@@ -80,7 +80,7 @@ struct DeviceInfo {
   uint64_t queue_min_packets = 0;
   uint64_t queue_max_packets = 0;
   uint32_t nearest_cpu_node = 0;
-  bool integrated = false;       // shares the host's memory
+  bool integrated = false;  // shares the host's memory
   bool fast_f16 = false;
   std::vector<std::string> isa_names;
   std::vector<CacheInfo> caches;

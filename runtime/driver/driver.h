@@ -1,10 +1,12 @@
-// The Driver interface: everything the core may know about kernel drivers. A Driver is one kernel interface (KFD, amdxdna,
-// virtio); a Device is one thing behind it that can use memory. The core never sees a native handle, a device node or a
-// driver's library; the only descriptors that cross this line are dma-bufs, and they are owned.
+// The Driver interface: everything the core may know about kernel drivers. A Driver is one kernel interface
+// (KFD, amdxdna, virtio); a Device is one thing behind it that can use memory. The core never sees a native
+// handle, a device node or a driver's library; the only descriptors that cross this line are dma-bufs, and
+// they are owned.
 //
-// Owner: Runtime holds the drivers, drivers hold their devices; both outlive every Memory made from them.
-// Errors: the kernel's errno; EOPNOTSUPP where a driver lacks the feature.
-// Thread-safety: all methods of Driver and Device may be called from any thread.
+// Owner: Runtime shares the drivers (a driver whose kernel state belongs to the process keeps itself alive),
+// drivers hold their devices; both outlive every Memory made from them. Errors: the kernel's errno;
+// EOPNOTSUPP where a driver lacks the feature. Thread-safety: all methods of Driver and Device may be called
+// from any thread.
 #pragma once
 
 #include <cstdint>
@@ -42,18 +44,19 @@ class Device {
   virtual Driver& driver() const = 0;
   virtual const DeviceInfo& info() const = 0;
 
-  // True when the device reaches memory through the process's own page tables: the CPU itself, and NPUs with shared
-  // virtual addressing. Such a device sees a mapping as soon as the CPU's page tables have it.
+  // True when the device reaches memory through the process's own page tables: the CPU itself, and NPUs with
+  // shared virtual addressing. Such a device sees a mapping as soon as the CPU's page tables have it.
   virtual bool shares_cpu_page_tables() const = 0;
 
   virtual Result<std::shared_ptr<Memory>> allocate(const AllocationRequest& request) = 0;
 
-  // The right for this device to use `memory`, whoever owns it. Same driver and same device file: a borrowed handle.
-  // Anything else goes through a dma-buf that is closed again before the call returns.
+  // The right for this device to use `memory`, whoever owns it. Same driver and same device file: a borrowed
+  // handle. Anything else goes through a dma-buf that is closed again before the call returns.
   virtual Result<std::unique_ptr<Share>> attach(std::shared_ptr<Memory> memory) = 0;
 
   // The caller's own pages, for use at `device_address` (page-aligned like `host`) on devices of this driver.
-  virtual Result<std::shared_ptr<Memory>> register_user_memory(const AddressSpan& host, uint64_t device_address);
+  virtual Result<std::shared_ptr<Memory>> register_user_memory(const AddressSpan& host,
+                                                               uint64_t device_address);
 
   virtual Result<uint64_t> available_memory_bytes() const;
   virtual Result<ClockCounters> clock_counters() const;
@@ -76,8 +79,9 @@ enum class SvmAttribute : uint32_t {
 
 struct SvmSetting {
   SvmAttribute attribute = SvmAttribute::kAccess;
-  uint32_t value = 0;         // flags or granularity
-  Device* device = nullptr;   // locations and accesses; nullptr is system memory, or "undefined" with undefined_location
+  uint32_t value = 0;  // flags or granularity
+  Device* device =
+      nullptr;  // locations and accesses; nullptr is system memory, or "undefined" with undefined_location
   bool undefined_location = false;
 };
 
@@ -103,15 +107,18 @@ class Driver {
   // CPU nodes as this driver's topology lists them; empty when it lists none.
   virtual std::span<const DeviceInfo> host_nodes() const { return {}; }
 
-  // Takes part in the memory behind a dma-buf. ENODEV: another driver's buffer, ask that one; any other error is final.
-  // `bound_address` as in AllocationRequest. The descriptor stays the caller's.
+  // Takes part in the memory behind a dma-buf. ENODEV: another driver's buffer, ask that one; any other error
+  // is final. `bound_address` as in AllocationRequest. The descriptor stays the caller's.
   virtual Result<std::shared_ptr<Memory>> import_dmabuf(int dmabuf_fd, uint64_t bound_address) = 0;
+  // What the exporter attached to the buffer for its own kind (tiling and the like). ENODEV as above.
+  virtual Result<std::vector<uint8_t>> dmabuf_metadata(int dmabuf_fd);
 
   virtual EventSource* events() { return nullptr; }
   virtual SvmRanges* svm() { return nullptr; }
 };
 
-// All drivers that answer on this machine, host first. Those whose device nodes are absent are left out silently.
-std::vector<std::unique_ptr<Driver>> discover_drivers();
+// All drivers that answer on this machine, host first. Those whose device nodes are absent are left out
+// silently; one that is there but fails is an error.
+Result<std::vector<std::shared_ptr<Driver>>> discover_drivers();
 
 }  // namespace hsa_rt

@@ -1,5 +1,5 @@
-// Interrupt-driven waiting, for drivers that have it (KFD). An event is what a device raises when it writes an event id to
-// a mailbox; waiting sleeps in the kernel. All calls may come from any thread.
+// Interrupt-driven waiting, for drivers that have it (KFD). An event is what a device raises when it writes
+// an event id to a mailbox; waiting sleeps in the kernel. All calls may come from any thread.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +37,9 @@ struct HardwareException {
 struct EventWait {
   uint32_t id = 0;
   EventKind kind = EventKind::kSignal;
-  uint64_t age = 0;  // kSignal: last age seen (0 at first); updated when the event fired
-  MemoryFault fault;             // filled when a kMemoryFault event fired
-  HardwareException exception;   // filled when a kHardwareException event fired
+  uint64_t age = 1;   // kSignal: how often it had been set when last looked at, counted by the kernel from 1
+  MemoryFault fault;  // filled when a kMemoryFault event fired
+  HardwareException exception;  // filled when a kHardwareException event fired
 };
 
 enum class WaitOutcome : uint8_t { kFired, kTimeout, kDestroyed };

@@ -1,15 +1,18 @@
 // Memory, Share and DeviceMapping: the three ways a driver's object can be held.
 //
-//   Memory         owns physical memory. Made by Device::allocate, register_user_memory or import_dmabuf; closed exactly
+//   Memory         owns physical memory. Made by Device::allocate, register_user_memory or import_dmabuf;
+//   closed exactly
 //                  once, by destroy() or else by its destructor. Held by shared_ptr.
-//   Share          one device's right to use a Memory. It owns no physical memory, keeps the Memory alive, and may own a
-//                  driver handle that an import created. A *borrowed* share uses the Memory's own handle: no export, no
-//                  import, nothing to close.
+//   Share          one device's right to use a Memory. It owns no physical memory, keeps the Memory alive,
+//   and may own a
+//                  driver handle that an import created. A *borrowed* share uses the Memory's own handle: no
+//                  export, no import, nothing to close.
 //   DeviceMapping  a Share placed at an address of that device.
 //
 // Each is destroyed before the one above it; the types keep references so that the order cannot be got wrong.
-// Sizes and offsets are bytes. Errors are the kernel's errno. Calls on different objects may run concurrently; the owner
-// of one object orders calls on it. Memory::export_dmabuf and cpu_source may be called from any thread.
+// Sizes and offsets are bytes. Errors are the kernel's errno. Calls on different objects may run
+// concurrently; the owner of one object orders calls on it. Memory::export_dmabuf and cpu_source may be
+// called from any thread.
 #pragma once
 
 #include <sys/mman.h>
@@ -41,7 +44,9 @@ constexpr int cpu_protection(Permission permission) {
 }
 
 // Two permissions that no page table tells apart.
-constexpr bool same_in_page_tables(Permission a, Permission b) { return cpu_protection(a) == cpu_protection(b); }
+constexpr bool same_in_page_tables(Permission a, Permission b) {
+  return cpu_protection(a) == cpu_protection(b);
+}
 
 enum class Placement : uint8_t {
   kDevice,      // the device's own memory (VRAM); for devices without any, memory they reach best
@@ -52,8 +57,8 @@ enum class Placement : uint8_t {
 struct AllocationRequest {
   uint64_t size_bytes = 0;
   Placement placement = Placement::kDevice;
-  // Non-zero: the memory is for this address on every device and nowhere else (pool memory). Zero: it has no address
-  // until it is mapped, and may be mapped many times (vmem).
+  // Non-zero: the memory is for this address on every device and nowhere else (pool memory). Zero: it has no
+  // address until it is mapped, and may be mapped many times (vmem).
   uint64_t bound_address = 0;
   bool fine_grained = false;
   bool uncached = false;
@@ -70,8 +75,7 @@ struct CpuSource {
 
 class Memory {
  public:
-  Memory(Device& device, uint64_t size_bytes, Placement placement)
-      : device_(device), size_bytes_(size_bytes), placement_(placement) {}
+  Memory(Device& device, uint64_t size_bytes, Placement placement);
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   virtual ~Memory() = default;
@@ -79,26 +83,32 @@ class Memory {
   Device& device() const { return device_; }
   uint64_t size_bytes() const { return size_bytes_; }
   Placement placement() const { return placement_; }
+  // Unique among all memories this process ever had.
+  uint64_t serial() const { return serial_; }
 
-  // A new descriptor each time, read-write and close-on-exec (the first export decides the mode of all later ones).
+  // A new descriptor each time, read-write and close-on-exec (the first export decides the mode of all later
+  // ones).
   virtual Result<UniqueFd> export_dmabuf() const = 0;
   // What to mmap for the bytes from `offset` on. EPERM: the CPU cannot reach this memory.
   virtual Result<CpuSource> cpu_source(uint64_t offset) const = 0;
-  // Where the process sees byte 0 of memory that the driver has placed itself (kDeviceHeap); 0 for all other memory.
+  // Where the process sees byte 0 of memory that the driver has placed itself (kDeviceHeap); 0 for all other
+  // memory.
   virtual uint64_t fixed_address() const { return 0; }
 
-  // Closes and forgets the memory when `memory` is its last reference (EBUSY otherwise). If the driver refuses, `memory`
-  // is left as it was, so that nothing is lost and the call can be repeated.
+  // Closes and forgets the memory when `memory` is its last reference (EBUSY otherwise). If the driver
+  // refuses, `memory` is left as it was, so that nothing is lost and the call can be repeated.
   static Result<void> destroy(std::shared_ptr<Memory>& memory);
 
  protected:
-  // Gives the native object back to the kernel; a second call does nothing. Called by destroy() and by destructors.
+  // Gives the native object back to the kernel; a second call does nothing. Called by destroy() and by
+  // destructors.
   virtual Result<void> close() = 0;
 
  private:
   Device& device_;
   const uint64_t size_bytes_;
   const Placement placement_;
+  const uint64_t serial_;
 };
 
 class DeviceMapping {
@@ -128,8 +138,9 @@ class Share {
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   bool borrowed() const { return borrowed_; }
 
-  // Makes [offset, offset + span.size) of the memory visible to the device at span.base. Devices that walk the CPU's page
-  // tables have nothing to do here. The mapping must not outlive the share. EINVAL: the addresses are taken on that device.
+  // Makes [offset, offset + span.size) of the memory visible to the device at span.base. Devices that walk
+  // the CPU's page tables have nothing to do here. The mapping must not outlive the share. EINVAL: the
+  // addresses are taken on that device.
   virtual Result<std::unique_ptr<DeviceMapping>> map(const AddressSpan& span, uint64_t offset,
                                                      Permission permission) = 0;
 

@@ -1,6 +1,6 @@
-// Hardware queues and contexts as the core sees them. A driver makes them (Device::create_...), owns what the hardware
-// needs beside the ring (EOP buffers, save areas, doorbell pages), and gives it all back in the destructor, after the
-// kernel has confirmed that the queue is gone.
+// Hardware queues and contexts as the core sees them. A driver makes them (Device::create_...), owns what the
+// hardware needs beside the ring (EOP buffers, save areas, doorbell pages), and gives it all back in the
+// destructor, after the kernel has confirmed that the queue is gone.
 //
 // Addresses are process virtual addresses that the device can reach. Thread-safety is stated per class.
 #pragma once
@@ -19,7 +19,8 @@ struct AqlQueueRequest {
   uint64_t ring_address = 0;  // page-aligned, mapped to the device as one piece of exactly ring_bytes
   uint32_t ring_bytes = 0;    // a power of two
   uint64_t read_index_address = 0;
-  uint64_t write_index_address = 0;  // both indices inside one page, mapped to the device as exactly that page
+  uint64_t write_index_address =
+      0;  // both indices inside one page, mapped to the device as exactly that page
   uint64_t error_reason_address = 0;  // where the packet processor stores why it stopped
   uint32_t error_event_id = 0;
 };
@@ -47,8 +48,8 @@ struct CompletionTarget {
 
 struct CopyJob {
   uint64_t destination = 0;
-  uint64_t source = 0;             // unused for fills
-  uint64_t size_bytes = 0;         // fills: a multiple of 4
+  uint64_t source = 0;      // unused for fills
+  uint64_t size_bytes = 0;  // fills: a multiple of 4
   bool fill = false;
   uint32_t fill_value = 0;
   std::span<const uint64_t> wait_for_zero;  // addresses of 64-bit signal values
@@ -85,7 +86,8 @@ struct NpuCommand {
 class CommandContext {
  public:
   virtual ~CommandContext() = default;
-  // Runs the commands in order and waits; states receives how each ended. ETIME when the device did not answer.
+  // Runs the commands in order and waits; states receives how each ended. ETIME when the device did not
+  // answer.
   virtual Result<void> run(std::span<const NpuCommand> commands, std::span<CommandState> states) = 0;
 };
 

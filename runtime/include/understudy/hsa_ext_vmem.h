@@ -1,8 +1,9 @@
-/* Entry points and constants of the HSA AMD extension that are newer than the hsa_ext_amd.h of ROCm 5.2 (interface 1.0).
+/* Entry points and constants of the HSA AMD extension that are newer than the hsa_ext_amd.h of ROCm 5.2
+ * (interface 1.0).
  *
- * Include it after, or instead of, <hsa/hsa_ext_amd.h>. With a ROCm header of interface 1.10 or newer it adds nothing,
- * because everything here is declared there under the same names, types and values; versions between the two lack some of
- * it, and a program that needs the rest should use the newer header.
+ * Include it after, or instead of, <hsa/hsa_ext_amd.h>. With a ROCm header of interface 1.10 or newer it adds
+ * nothing, because everything here is declared there under the same names, types and values; versions between
+ * the two lack some of it, and a program that needs the rest should use the newer header.
  */
 #ifndef UNDERSTUDY_HSA_EXT_VMEM_H
 #define UNDERSTUDY_HSA_EXT_VMEM_H
@@ -70,7 +71,8 @@ typedef enum hsa_amd_agent_memory_properties_s {
   HSA_AMD_MEMORY_PROPERTY_AGENT_IS_APU = (1 << 0)
 } hsa_amd_agent_memory_properties_t;
 
-UNDERSTUDY_HSA_ENUMERATOR(hsa_amd_memory_pool_global_flag_t, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, 8);
+UNDERSTUDY_HSA_ENUMERATOR(hsa_amd_memory_pool_global_flag_t,
+                          HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, 8);
 
 /* Value of HSA_AMD_MEMORY_POOL_INFO_LOCATION. */
 typedef enum hsa_amd_memory_pool_location_s {
@@ -170,9 +172,10 @@ typedef enum hsa_amd_dma_buf_mapping_type_s {
   HSA_AMD_DMABUF_MAPPING_TYPE_PCIE = 1
 } hsa_amd_dma_buf_mapping_type_t;
 
-hsa_status_t HSA_API hsa_amd_portable_export_dmabuf(const void* ptr, size_t size, int* dmabuf, uint64_t* offset);
-hsa_status_t HSA_API hsa_amd_portable_export_dmabuf_v2(const void* ptr, size_t size, int* dmabuf, uint64_t* offset,
-                                                       uint64_t flags);
+hsa_status_t HSA_API hsa_amd_portable_export_dmabuf(const void* ptr, size_t size, int* dmabuf,
+                                                    uint64_t* offset);
+hsa_status_t HSA_API hsa_amd_portable_export_dmabuf_v2(const void* ptr, size_t size, int* dmabuf,
+                                                       uint64_t* offset, uint64_t flags);
 hsa_status_t HSA_API hsa_amd_portable_close_dmabuf(int dmabuf);
 
 /* Virtual memory. */
@@ -184,10 +187,7 @@ typedef struct hsa_amd_vmem_alloc_handle_s {
   uint64_t handle;
 } hsa_amd_vmem_alloc_handle_t;
 
-typedef enum {
-  MEMORY_TYPE_NONE,
-  MEMORY_TYPE_PINNED
-} hsa_amd_memory_type_t;
+typedef enum { MEMORY_TYPE_NONE, MEMORY_TYPE_PINNED } hsa_amd_memory_type_t;
 
 typedef struct hsa_amd_memory_access_desc_s {
   hsa_access_permission_t permissions;
@@ -195,18 +195,20 @@ typedef struct hsa_amd_memory_access_desc_s {
 } hsa_amd_memory_access_desc_t;
 
 hsa_status_t HSA_API hsa_amd_vmem_address_reserve(void** va, size_t size, uint64_t address, uint64_t flags);
-hsa_status_t HSA_API hsa_amd_vmem_address_reserve_align(void** va, size_t size, uint64_t address, uint64_t alignment,
-                                                        uint64_t flags);
+hsa_status_t HSA_API hsa_amd_vmem_address_reserve_align(void** va, size_t size, uint64_t address,
+                                                        uint64_t alignment, uint64_t flags);
 hsa_status_t HSA_API hsa_amd_vmem_address_free(void* va, size_t size);
-hsa_status_t HSA_API hsa_amd_vmem_handle_create(hsa_amd_memory_pool_t pool, size_t size, hsa_amd_memory_type_t type,
-                                                uint64_t flags, hsa_amd_vmem_alloc_handle_t* memory_handle);
+hsa_status_t HSA_API hsa_amd_vmem_handle_create(hsa_amd_memory_pool_t pool, size_t size,
+                                                hsa_amd_memory_type_t type, uint64_t flags,
+                                                hsa_amd_vmem_alloc_handle_t* memory_handle);
 hsa_status_t HSA_API hsa_amd_vmem_handle_release(hsa_amd_vmem_alloc_handle_t memory_handle);
 hsa_status_t HSA_API hsa_amd_vmem_map(void* va, size_t size, size_t in_offset,
                                       hsa_amd_vmem_alloc_handle_t memory_handle, uint64_t flags);
 hsa_status_t HSA_API hsa_amd_vmem_unmap(void* va, size_t size);
 hsa_status_t HSA_API hsa_amd_vmem_set_access(void* va, size_t size, const hsa_amd_memory_access_desc_t* desc,
                                              size_t desc_cnt);
-hsa_status_t HSA_API hsa_amd_vmem_get_access(void* va, hsa_access_permission_t* perms, hsa_agent_t agent_handle);
+hsa_status_t HSA_API hsa_amd_vmem_get_access(void* va, hsa_access_permission_t* perms,
+                                             hsa_agent_t agent_handle);
 hsa_status_t HSA_API hsa_amd_vmem_export_shareable_handle(int* dmabuf_fd, hsa_amd_vmem_alloc_handle_t handle,
                                                           uint64_t flags);
 hsa_status_t HSA_API hsa_amd_vmem_import_shareable_handle(int dmabuf_fd, hsa_amd_vmem_alloc_handle_t* handle);
@@ -216,16 +218,15 @@ hsa_status_t HSA_API hsa_amd_vmem_get_alloc_properties_from_handle(hsa_amd_vmem_
                                                                    hsa_amd_memory_type_t* type);
 
 /* Queues and copies. */
-typedef enum {
-  HSA_AMD_QUEUE_INFO_AGENT,
-  HSA_AMD_QUEUE_INFO_DOORBELL_ID
-} hsa_queue_info_attribute_t;
+typedef enum { HSA_AMD_QUEUE_INFO_AGENT, HSA_AMD_QUEUE_INFO_DOORBELL_ID } hsa_queue_info_attribute_t;
 
-hsa_status_t HSA_API hsa_amd_queue_get_info(hsa_queue_t* queue, hsa_queue_info_attribute_t attribute, void* value);
+hsa_status_t HSA_API hsa_amd_queue_get_info(hsa_queue_t* queue, hsa_queue_info_attribute_t attribute,
+                                            void* value);
 
-uint32_t HSA_API hsa_amd_signal_wait_all(uint32_t signal_count, hsa_signal_t* signals, hsa_signal_condition_t* conds,
-                                         hsa_signal_value_t* values, uint64_t timeout_hint,
-                                         hsa_wait_state_t wait_hint, hsa_signal_value_t* satisfying_values);
+uint32_t HSA_API hsa_amd_signal_wait_all(uint32_t signal_count, hsa_signal_t* signals,
+                                         hsa_signal_condition_t* conds, hsa_signal_value_t* values,
+                                         uint64_t timeout_hint, hsa_wait_state_t wait_hint,
+                                         hsa_signal_value_t* satisfying_values);
 
 #ifdef __cplusplus
 }
