@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -77,8 +78,16 @@ Result<struct stat> Client::stat_fd(int fd) const {
   if (fd < 0) return Errno(EBADF);
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid_, fd);
+  // The file may lie in our own fuse mount, whose answer would come from the very threads that ask: what the
+  // kernel remembers must do.
+  struct statx found {};
+  if (::statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &found) != 0) return Errno(EBADF);
   struct stat info {};
-  if (::stat(path, &info) != 0) return Errno(EBADF);
+  info.st_dev = makedev(found.stx_dev_major, found.stx_dev_minor);
+  info.st_rdev = makedev(found.stx_rdev_major, found.stx_rdev_minor);
+  info.st_ino = found.stx_ino;
+  info.st_mode = found.stx_mode;
+  info.st_size = static_cast<off_t>(found.stx_size);
   return info;
 }
 

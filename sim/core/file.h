@@ -69,6 +69,9 @@ class File : public std::enable_shared_from_this<File> {
   // write(2); the default is EINVAL as for DRM files. The caller is empty when the bytes came through a
   // socket-backed file, where the kernel does not say who wrote.
   virtual Result<std::size_t> write(const Caller& caller, std::span<const std::byte> bytes);
+  // Does the driver have read(2) and poll(2)? Without, read fails with EINVAL and poll reports the file as
+  // ready, as fs/read_write.c and fs/select.c do.
+  virtual bool has_read() const { return false; }
   // Runs once when the last descriptor is gone; no locks held.
   virtual void release() {}
 
@@ -112,6 +115,10 @@ class FileTable {
 
   // Registers a file: gives it its id.
   FileId add(const FileRef& file);
+  // The same under an id that the door has drawn before (see random_id). EEXIST.
+  Result<void> add(const FileRef& file, FileId id);
+  // Bit 63 is clear: the fuse door marks the inode numbers of open files with it.
+  static FileId random_id();
   void bind_identity(FileId id, dev_t device, ino_t inode);
   FileRef by_id(FileId id) const;
   // The file a client's descriptor refers to. EBADF: not open; ENOENT: open, but not one of ours.

@@ -17,13 +17,6 @@
 namespace understudy {
 namespace {
 
-// Bit 63 stays clear: the fuse door marks open files with it in inode numbers.
-FileId random_file_id() {
-  std::uint64_t value = 0;
-  if (::getrandom(&value, sizeof value, 0) != sizeof value) std::abort();
-  return FileId{(value >> 1) | 1};
-}
-
 Result<void> name_socket(int fd, const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -43,13 +36,23 @@ FileTable::~FileTable() {
   }
 }
 
+FileId FileTable::random_id() {
+  std::uint64_t value = 0;
+  if (::getrandom(&value, sizeof value, 0) != sizeof value) std::abort();
+  return FileId{(value >> 1) | 1};
+}
+
 FileId FileTable::add(const FileRef& file) {
-  const std::lock_guard lock(mutex_);
-  FileId id = random_file_id();
-  while (entries_.contains(id)) id = random_file_id();
-  file->id_ = id;
-  entries_[id].file = file;
+  FileId id = random_id();
+  while (!add(file, id)) id = random_id();
   return id;
+}
+
+Result<void> FileTable::add(const FileRef& file, FileId id) {
+  const std::lock_guard lock(mutex_);
+  if (!entries_.try_emplace(id, Entry{.file = file}).second) return Errno(EEXIST);
+  file->id_ = id;
+  return {};
 }
 
 void FileTable::bind_identity(FileId id, dev_t device, ino_t inode) {

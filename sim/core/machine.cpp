@@ -75,12 +75,22 @@ Result<FileRef> Machine::open(Node& node, const Caller& caller, int open_flags) 
   return file;
 }
 
-Result<MmapTarget> Machine::map(Call& call, const MmapRequest& request) {
+Result<void> Machine::begin(Call& call) {
   if (TraceHook* trace = hooks_.trace()) trace->begin(call);
   if (FaultHook* fault = hooks_.fault()) {
     if (const FaultDecision decision = fault->before(call); decision.fail) return *decision.fail;
   }
+  return {};
+}
+
+Result<MmapTarget> Machine::map(Call& call, const MmapRequest& request) {
+  TRY(begin(call));
   return call.file()->mmap(call, request);
+}
+
+Result<std::size_t> Machine::write(Call& call, std::span<const std::byte> bytes) {
+  TRY(begin(call));
+  return call.file()->write(call.caller(), bytes);
 }
 
 void Machine::on_sweep(std::function<bool()> sweep_and_tell_pending) {

@@ -55,6 +55,8 @@ class Machine {
 
   // mmap of call.file(), likewise; the door then sends the target and finishes the call.
   Result<MmapTarget> map(Call& call, const MmapRequest& request);
+  // write(2) on call.file(), likewise.
+  Result<std::size_t> write(Call& call, std::span<const std::byte> bytes);
 
   // Drivers register what must be looked at again when clients drop mappings or dma-bufs without a call: run
   // by sweep(), which also runs before anything that observes free memory, and every 100 ms while `pending`
@@ -68,6 +70,9 @@ class Machine {
   std::uint64_t random(std::string_view purpose, std::uint64_t index = 0) const;
 
  private:
+  // What the hooks say before a call that is no ioctl.
+  Result<void> begin(Call& call);
+
   const Settings settings_;
   const std::string socket_prefix_;
   std::unique_ptr<Clock> clock_;

@@ -8,15 +8,22 @@
 //
 // How the shim finds its machine: environment variable UNDERSTUDY = "<root directory>", which holds
 //   ctl        the listening socket
-//   fs/dev     the machine's device nodes   (fuse mount at fs/, or plain placeholder files with the socket
-//   door) fs/sys     the machine's sysfs tree     (likewise) fs/proc/modules
+//   fs/dev     the machine's device nodes   (fuse mount at fs/, or placeholder files with the socket door)
+//   fs/sys     the machine's sysfs tree     (likewise)
+//   fs/proc/modules
+//   dynamic    socket door only: the attributes to be asked for with kReadAttribute, one path a line
+//   ("sys/...")
 // How it knows a descriptor: getpeername() gives "\0<prefix>/<id hex16>/<rdev hex>" (socket-backed files), or
-// fstat() gives st_dev == the fuse mount's and st_ino == the FileId with bit 63 set (fuse-backed files).
+// fstat() gives st_dev == the fuse mount's and st_ino == the FileId with bit 63 set (fuse-backed files). An
+// inode that was opened again through /proc/self/fd stands for several files: the server says so (-ESTALE
+// with kFileIsAmbiguous), and ioctl(fd, UNDERSTUDY_IOC_FILE_ID, &id) tells which one a descriptor refers to.
 #pragma once
 
 #include <stdint.h>
+#include <sys/ioctl.h>
 
 #define UNDERSTUDY_ENVIRONMENT "UNDERSTUDY"
+#define UNDERSTUDY_IOC_FILE_ID _IOR('U', 0, uint64_t)
 
 namespace understudy::door {
 
@@ -26,15 +33,15 @@ inline constexpr uint64_t kOpenFileInodeBit = uint64_t{1} << 63;
 
 enum MessageKind : uint32_t {
   // client -> server
-  kHello = 1,  // first message of a connection
+  kHello = 1,  // first message of a connection, command = kProtocolVersion; reply payload: HelloReply
   kOpen,       // payload: path below /dev, NUL-terminated; reply hands one fd (socket door only)
   kIoctl,
   kMmap,           // reply hands the memfd to map; ReplyHeader.extra = offset in it
   kCancel,         // a signal interrupted call_id; the reply still comes
   kMemoryData,     // answer to kReadMemory/kWriteMemory; value = bytes moved or -errno, payload for reads
-  kReadAttribute,  // payload: path below the tree root; reply payload: content (dynamic files, socket door)
+  kReadAttribute,  // payload: path below the tree root ("sys/..."); reply: value = size, payload = content
   kWriteFile,      // write(2) on a device file; payload: bytes
-  kMapped,          // after a kMmap whose reply said kReportAddress: same fields, address = where; answered
+  kMapped,         // after a kMmap whose reply said kReportAddress: same fields, address = where; answered
   kOwnership,      // is (device, inode) a dma-buf of this machine? value 1/0
   // server -> client
   kReply = 64,
@@ -42,14 +49,21 @@ enum MessageKind : uint32_t {
   kWriteMemory,  // payload: bytes
 };
 
+// Answers to kReadMemory/kWriteMemory come in the order of the requests. One whose call_id is not the pending
+// call's came too late: the shim moves nothing and answers -ESTALE.
+
 enum HelloFlags : uint32_t {
   kProcessConnection = 1,  // close-on-exec, one per process: its closing tells of exec or exit
   kMemoryFallback = 2,     // the shim offers to move memory (always set; the server decides)
 };
 
+enum RequestFlags : uint32_t {
+  kFileIsExact = 1,  // file_id comes from UNDERSTUDY_IOC_FILE_ID
+};
+
 struct RequestHeader {
   uint32_t kind;
-  uint32_t flags;      // kOpen: open flags; kHello: HelloFlags
+  uint32_t flags;      // kOpen: open flags; kHello: HelloFlags; kIoctl, kMmap, kWriteFile: RequestFlags
   uint64_t call_id;    // chosen by the client, unique per connection
   uint64_t file_id;    // kIoctl, kMmap, kWriteFile
   uint32_t command;    // kIoctl: command word; kMmap: protection
@@ -73,9 +87,9 @@ struct ReplyHeader {
   uint64_t call_id;
   int64_t value;   // kReply: result or -errno; kReadMemory/kWriteMemory: length
   uint64_t extra;  // kMmap: offset; kReadMemory/kWriteMemory: address
-  uint32_t
-      fd_argument_offset[kMaxHandedFds];  // kIoctl: where the new number goes, as int32, at argument + offset
-  uint32_t fd_flags[kMaxHandedFds];       // FdFlags
+  // kIoctl: where the new descriptor's number goes, as int32, at argument + offset.
+  uint32_t fd_argument_offset[kMaxHandedFds];
+  uint32_t fd_flags[kMaxHandedFds];  // FdFlags
   uint32_t payload_bytes;
   uint32_t reply_flags;  // ReplyFlags
 };
@@ -83,7 +97,8 @@ struct ReplyHeader {
 enum FdFlags : uint32_t { kFdCloseOnExec = 1 };
 enum ReplyFlags : uint32_t {
   kMappingIsDoorbell = 1,
-  kReportAddress = 2,  // kMmap: send kMapped once the mapping is made
+  kReportAddress = 2,    // kMmap: send kMapped once the mapping is made
+  kFileIsAmbiguous = 4,  // value is -ESTALE; see the top
 };
 
 }  // namespace understudy::door
