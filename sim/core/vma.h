@@ -1,0 +1,32 @@
+// Vma: what a client has mapped where: the answer to "could the driver fault these pages in?" without
+// touching them.
+//
+// Owner: plain values, true at the moment of the query. Units: bytes. Errors: EFAULT for an address outside
+// every mapping; ENOSYS when the host shows no maps of this client (then only trying to read tells).
+// Thread-safety: stateless. Mirrors: find_vma() and the checks of mm/hmm.c: hmm_range_fault.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "sim/core/client.h"
+#include "sim/core/result.h"
+
+namespace understudy {
+
+struct Vma {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+};
+
+// The mapping that covers `address`.
+Result<Vma> vma_at(const Client& client, std::uint64_t address);
+
+// EFAULT unless every page of the range is mapped, readable and (if asked) writable.
+Result<void> check_user_range(Client& client, std::uint64_t address, std::uint64_t size_bytes, bool writable);
+
+}  // namespace understudy
