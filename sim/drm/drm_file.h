@@ -11,6 +11,7 @@
 #include "sim/core/file.h"
 #include "sim/drm/device.h"
 #include "sim/drm/gem.h"
+#include "sim/drm/mmap_grants.h"
 
 namespace understudy::drm {
 
@@ -26,6 +27,8 @@ class DrmFile : public File {
   Device& device() const { return device_; }
   NodeType node_type() const { return type_; }
   GemHandles& handles() { return handles_; }
+  // mmap() lets a file map what it has a handle of or was granted here.
+  MmapGrants& mmap_grants() { return mmap_grants_; }
   Syncobjs& syncobjs() { return *syncobjs_; }
 
   std::string label() const override { return label_; }
@@ -43,6 +46,7 @@ class DrmFile : public File {
   const std::string label_;
   const dev_t device_number_;
   GemHandles handles_;
+  MmapGrants mmap_grants_;
   std::unique_ptr<Syncobjs> syncobjs_;
 };
 
