@@ -3,7 +3,7 @@
 // Owner: shared (see drm::GemObject). Accounted memory is given back by the destructor, i.e. when KFD
 // handles, GEM handles, dma-bufs and device maps are gone and (see Gpu::retire_bo) no client maps its pages
 // any more. Units: bytes. Errors: create() returns ENOMEM when the limits say so, EFAULT for unreadable user
-// pages. Thread-safety: immutable but for metadata and placement, which lock. Mirrors: amdgpu_object.c,
+// pages. Thread-safety: immutable but for metadata, which locks. Mirrors: amdgpu_object.c,
 // amdgpu_ttm.c, amdgpu_amdkfd_gpuvm.c (accounting).
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "sim/core/buffer.h"
@@ -37,6 +38,8 @@ struct BoSpec {
   bool user_read_only = false;
   // foreign import only
   DmaBufRef foreign;
+  // doorbell and MMIO only: the pages, which exist before the BO
+  BufferRef pages;
 };
 
 struct BoMetadata {
@@ -59,6 +62,11 @@ class AmdgpuBo : public drm::GemObject {
   BufferRef buffer() const override { return buffer_; }
   std::string describe() const override;
   Result<void> may_export() const override;  // EPERM for userptr
+
+  // The GPU's access to the pages, wherever they are. Returns how many bytes were moved: less than asked for
+  // when user pages have vanished or forbid it. The range must lie inside the BO.
+  std::uint64_t read_pages(std::uint64_t offset_bytes, std::span<std::byte> into) const;
+  std::uint64_t write_pages(std::uint64_t offset_bytes, std::span<const std::byte> from) const;
 
   BoMetadata metadata() const;
   void set_metadata(const BoMetadata& metadata);

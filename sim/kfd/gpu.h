@@ -9,7 +9,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "sim/drm/device.h"
 #include "sim/kfd/amdgpu_bo.h"
@@ -53,14 +55,23 @@ class Gpu : public drm::Device {
   std::uint64_t vram_size_bytes() const { return vram_size_bytes_; }
   std::uint64_t vram_used_bytes() const { return vram_used_bytes_.load(); }
   std::uint64_t gtt_used_bytes() const { return gtt_used_bytes_.load(); }
-  std::uint64_t gtt_size_bytes() const;
+  std::uint64_t gtt_size_bytes() const { return system_memory_->ttm_limit_bytes; }
+  // VRAM allocations are backed by GTT: an APU whose carve-out is smaller than its GTT
+  // (amdgpu_device.apu_prefer_gtt).
+  bool prefers_gtt() const { return profile_.is_apu && vram_size_bytes_ < gtt_size_bytes(); }
+  // All VRAM is visible to the CPU (kfd_dev_is_large_bar).
+  bool is_large_bar() const { return profile_.memory_heap_type == 1; }
   // AMDKFD_IOC_AVAILABLE_MEMORY's number (2 MiB granules, page-table reserve taken off).
   std::uint64_t available_memory_bytes();
-  // Accounts (ENOMEM) and gives back.
+  // The GPU's 100 MHz counter (AMDKFD_IOC_GET_CLOCK_COUNTERS, AMDGPU_INFO_TIMESTAMP, SDMA timestamps).
+  std::uint64_t clock_counter() const;
+  // Accounts a BO's memory. ENOMEM.
   Result<void> reserve(BoKind kind, std::uint64_t size_bytes);
-  void unreserve(BoKind kind, std::uint64_t size_bytes);
-  // Keeps the accounting of a dying BO until no client has its pages mapped.
+  // Gives a dying BO's memory back, as soon as no client has its pages mapped any more.
   void retire_bo(BoKind kind, BufferRef buffer, std::uint64_t size_bytes);
+
+  // KFD's IMPORT_DMABUF, without a GEM handle.
+  Result<BoRef> import_bo(Call& call, const DmaBufRef& dma_buf);
 
   std::span<const IoctlRow> driver_ioctls() const override;
   Result<drm::GemRef> import_dma_buf(Call& call, drm::DrmFile& file, const DmaBufRef& dma_buf) override;
@@ -70,11 +81,32 @@ class Gpu : public drm::Device {
                                 const MmapRequest& request) override;
 
  private:
+  // Pages of dead BOs that clients still map.
+  struct RetiredBo {
+    BoKind kind;
+    BufferRef buffer;
+    std::uint64_t size_bytes;
+  };
+  struct RetiredBos {
+    std::mutex mutex;
+    std::vector<RetiredBo> waiting;  // guarded by mutex
+  };
+
+  Result<void> try_reserve(BoKind kind, std::uint64_t size_bytes);
+  void unreserve(BoKind kind, std::uint64_t size_bytes);
+  // Returns whether any are left.
+  bool sweep_retired();
+  bool uses_vram(BoKind kind) const { return kind == BoKind::kVram && !prefers_gtt(); }
+  bool uses_gtt(BoKind kind) const {
+    return kind == BoKind::kGtt || (kind == BoKind::kVram && prefers_gtt());
+  }
+
   const GpuProfile profile_;
   const GpuPlacement placement_;
   const std::shared_ptr<SystemMemory> system_memory_;
-  std::uint64_t vram_size_bytes_ = 0;
-  std::uint64_t reserved_for_page_tables_bytes_ = 0;
+  const std::uint64_t vram_size_bytes_;
+  const std::uint64_t reserved_for_page_tables_bytes_;
+  const std::shared_ptr<RetiredBos> retired_ = std::make_shared<RetiredBos>();
   std::atomic<std::uint64_t> vram_used_bytes_{0};
   std::atomic<std::uint64_t> vram_rounded_bytes_{0};
   std::atomic<std::uint64_t> gtt_used_bytes_{0};

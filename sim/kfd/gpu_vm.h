@@ -3,20 +3,22 @@
 //
 // Owner: the render file whose VM it is; KFD's process takes a share with ACQUIRE_VM. Units: bytes.
 // Errors: EINVAL for an overlapping map (amdgpu_vm_bo_map), ENOENT for an unmap that finds nothing.
-// Thread-safety: locks itself; translations are valid until the next unmap, so engines re-translate per
-// chunk. Mirrors: amdgpu_vm.c: amdgpu_vm_bo_map, amdgpu_vm_bo_replace_map, amdgpu_vm_bo_unmap,
-// amdgpu_vm_bo_clear_mappings.
+// Thread-safety: locks itself. What contiguous() gives out keeps its pages alive, so an unmap or free during an
+// engine's access changes what the access hits, never the server's health. Mirrors: amdgpu_vm.c: amdgpu_vm_bo_map,
+// amdgpu_vm_bo_replace_map, amdgpu_vm_bo_unmap, amdgpu_vm_bo_clear_mappings.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <set>
+#include <shared_mutex>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
+#include "sim/core/buffer.h"
 #include "sim/core/client.h"
 #include "sim/core/result.h"
 
@@ -53,8 +55,18 @@ struct GpuFault {
   bool no_execute = false;
 };
 
+// Bytes an engine may touch, and what keeps them mapped in the server.
+struct PinnedBytes {
+  std::span<std::byte> bytes;
+  BufferRef keep_alive;
+};
+
 class GpuVm {
  public:
+  // First and last page number are below this (vm_manager.max_pfn of every GPU here: 48 bits of address).
+  static constexpr std::uint64_t kEndAddress = std::uint64_t{1} << 48;
+
+  // EINVAL: unaligned or empty range, range outside the BO or the VM, overlap.
   Result<void> map(GpuMapping mapping);
   // Removes or splits what overlaps, then maps (AMDGPU_VA_OP_REPLACE).
   Result<void> replace(GpuMapping mapping);
@@ -64,6 +76,11 @@ class GpuVm {
   // All GEM_VA (or all KFD) mappings of a BO, as closing its last handle does.
   void unmap_all(const AmdgpuBo& bo, bool made_by_kfd);
 
+  // A handle of `bo` appeared in the file this VM belongs to, or went; with the last one go all its GEM_VA
+  // mappings (amdgpu_gem.c: amdgpu_gem_object_open, amdgpu_gem_object_close).
+  void handle_opened(const AmdgpuBo& bo);
+  void handle_closed(const AmdgpuBo& bo);
+
   std::optional<GpuMapping> find(std::uint64_t address) const;
   // The mapping that starts exactly at `start`.
   std::optional<GpuMapping> find_start(std::uint64_t start) const;
@@ -72,20 +89,41 @@ class GpuVm {
   // Adds `delta` to queue_references of the mapping at `start`. ENOENT.
   Result<void> pin_for_queue(std::uint64_t start, int delta);
 
-  // Engines' access. False with *fault filled on a miss, a forbidden access or vanished user pages;
-  // `*moved_bytes` (optional) says how far it came. Ranges may span mappings.
+  // Engines' access; ranges may span mappings. False with *fault filled on a miss, a forbidden access or
+  // vanished user pages; what lies before the fault was moved.
   bool read(std::uint64_t address, std::span<std::byte> into, GpuFault* fault) const;
   bool write(std::uint64_t address, std::span<const std::byte> from, GpuFault* fault) const;
   // Bytes of a BO-backed range for in-place atomics and copies: as much as is contiguous in one mapping, at
-  // most max_bytes. Empty with *fault set on a miss; empty without fault for userptr pages (use read/write).
-  std::span<std::byte> contiguous(std::uint64_t address, std::uint64_t max_bytes, Access access,
-                                  GpuFault* fault) const;
+  // most max_bytes. Nothing on a miss or a forbidden access, with *fault filled; empty bytes for user pages,
+  // PRT and what else has no pages in the server (use read/write).
+  std::optional<PinnedBytes> contiguous(std::uint64_t address, std::uint64_t max_bytes, Access access,
+                                        GpuFault* fault) const;
 
  private:
-  Result<void> map_locked(GpuMapping mapping);
-  void clear_locked(std::uint64_t start, std::uint64_t size_bytes);
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, GpuMapping> by_start_;
+  using ByStart = std::map<std::uint64_t, GpuMapping>;
+  // One mapping's share of an access: `bytes` of it from `offset_bytes` of the BO.
+  struct Chunk {
+    std::shared_ptr<AmdgpuBo> bo;
+    std::uint64_t offset_bytes = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  std::optional<Chunk> translate(std::uint64_t address, std::uint64_t max_bytes, Access access,
+                                 GpuFault* fault) const;
+  // The rest requires mutex_.
+  Result<void> check(const GpuMapping& mapping) const;
+  ByStart::const_iterator covering(std::uint64_t address) const;
+  bool overlaps(std::uint64_t start, std::uint64_t size_bytes) const;
+  void insert(GpuMapping mapping);
+  ByStart::iterator erase(ByStart::iterator position);
+  // `dropped` receives what must be destroyed after unlocking.
+  void clear_locked(std::uint64_t start, std::uint64_t size_bytes,
+                    std::vector<std::shared_ptr<AmdgpuBo>>& dropped);
+
+  mutable std::shared_mutex mutex_;
+  ByStart by_start_;                                                           // guarded by mutex_
+  std::unordered_map<const AmdgpuBo*, std::set<std::uint64_t>> starts_of_bo_;  // guarded by mutex_
+  std::unordered_map<const AmdgpuBo*, unsigned> handle_counts_;                // guarded by mutex_
 };
 
 }  // namespace understudy::kfd

@@ -1,0 +1,112 @@
+#include "sim/kfd/amdgpu_bo.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/core/machine.h"
+#include "sim/core/vma.h"
+#include "sim/kfd/gpu.h"
+#include "uapi/amdgpu.h"
+
+namespace understudy::kfd {
+namespace {
+
+constexpr const char* kKindNames[] = {"VRAM", "GTT", "userptr", "doorbell", "MMIO", "imported"};
+
+std::string human_size(std::uint64_t bytes) {
+  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB"};
+  unsigned unit = 0;
+  while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return std::to_string(bytes) + " " + kUnits[unit];
+}
+
+BufferRef make_pages(const BoSpec& spec) {
+  switch (spec.kind) {
+    case BoKind::kVram:
+    case BoKind::kGtt:
+      return Buffer::create(spec.kind == BoKind::kVram ? "amdgpu-vram" : "amdgpu-gtt", spec.size_bytes);
+    case BoKind::kForeign:
+      return spec.foreign->buffer();
+    case BoKind::kDoorbell:
+    case BoKind::kMmio:
+      return spec.pages;
+    case BoKind::kUserptr:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<AmdgpuBo>> AmdgpuBo::create(Gpu& gpu, const Call* call, const BoSpec& spec) {
+  TRY(gpu.reserve(spec.kind, spec.size_bytes));
+  // From here on the destructor gives the reservation back.
+  const std::shared_ptr<AmdgpuBo> bo(new AmdgpuBo(gpu, spec, make_pages(spec)));
+  if (spec.kind == BoKind::kUserptr) {
+    // amdgpu_ttm.c: amdgpu_ttm_tt_get_user_pages faults every page in, for writing unless the BO is
+    // read-only.
+    TRY(check_user_range(*spec.user_client, spec.user_address, spec.size_bytes, !spec.user_read_only));
+  }
+  const ObjectKind kind = bo->is_userptr() ? ObjectKind::kUserptr : ObjectKind::kBuffer;
+  bo->entry_ = gpu.machine().ledger().open(kind, call, bo->describe());
+  return bo;
+}
+
+AmdgpuBo::AmdgpuBo(Gpu& gpu, BoSpec spec, BufferRef buffer)
+    : drm::GemObject(gpu, spec.size_bytes), gpu_(gpu), spec_(std::move(spec)), buffer_(std::move(buffer)) {}
+
+AmdgpuBo::~AmdgpuBo() {
+  gpu_.retire_bo(spec_.kind, buffer_, spec_.size_bytes);
+}
+
+std::string AmdgpuBo::describe() const {
+  return human_size(spec_.size_bytes) + " " + kKindNames[static_cast<int>(spec_.kind)];
+}
+
+// amdgpu_dma_buf.c: amdgpu_gem_prime_export.
+Result<void> AmdgpuBo::may_export() const {
+  if (is_userptr() || (spec_.gem_flags & uapi::amdgpu::AMDGPU_GEM_CREATE_VM_ALWAYS_VALID))
+    return Errno(EPERM);
+  return {};
+}
+
+std::uint64_t AmdgpuBo::read_pages(std::uint64_t offset_bytes, std::span<std::byte> into) const {
+  if (is_userptr()) {
+    if (spec_.user_client->gone()) return 0;
+    const auto moved = spec_.user_client->memory().read_some(spec_.user_address + offset_bytes, into);
+    return moved ? moved.value() : 0;
+  }
+  if (!buffer_) return 0;
+  const auto bytes = buffer_->bytes();
+  if (!bytes) return 0;
+  std::memcpy(into.data(), bytes.value().data() + offset_bytes, into.size());
+  return into.size();
+}
+
+std::uint64_t AmdgpuBo::write_pages(std::uint64_t offset_bytes, std::span<const std::byte> from) const {
+  if (is_userptr()) {
+    if (spec_.user_client->gone() || spec_.user_read_only) return 0;
+    const auto moved = spec_.user_client->memory().write_some(spec_.user_address + offset_bytes, from);
+    return moved ? moved.value() : 0;
+  }
+  if (!buffer_) return 0;
+  const auto bytes = buffer_->bytes();
+  if (!bytes) return 0;
+  std::memcpy(bytes.value().data() + offset_bytes, from.data(), from.size());
+  return from.size();
+}
+
+BoMetadata AmdgpuBo::metadata() const {
+  const std::lock_guard lock(metadata_mutex_);
+  return metadata_;
+}
+
+void AmdgpuBo::set_metadata(const BoMetadata& metadata) {
+  const std::lock_guard lock(metadata_mutex_);
+  metadata_ = metadata;
+}
+
+}  // namespace understudy::kfd
