@@ -1,0 +1,56 @@
+#include "sim/kfd/kfd_driver.h"
+
+namespace understudy::kfd {
+
+KfdDriver::KfdDriver(Machine& machine, std::vector<std::shared_ptr<Gpu>> gpus, unsigned topology_node_count)
+    : machine_(machine),
+      gpus_(std::move(gpus)),
+      topology_node_count_(topology_node_count),
+      ioctls_(machine.settings().flavour) {
+  for (const auto& gpu : gpus_) device_queues_.push_back(std::make_unique<DeviceQueues>(gpu->profile()));
+  machine.clients().on_gone([this, alive = std::weak_ptr(alive_)](const ClientRef& client) {
+    if (!alive.expired()) client_gone(*client);
+  });
+}
+
+KfdDriver::~KfdDriver() = default;
+
+std::shared_ptr<KfdProcess> KfdDriver::ensure_process(const ClientRef& client) {
+  std::shared_ptr<KfdProcess> process;
+  {
+    const std::lock_guard lock(mutex_);
+    auto& known = processes_[client->id()];
+    if (!known) known = std::make_shared<KfdProcess>(*this, client, /*secondary=*/false);
+    process = known;
+  }
+  // Its death may have been announced before the entry existed.
+  if (client->gone()) client_gone(*client);
+  return process;
+}
+
+std::shared_ptr<KfdProcess> KfdDriver::process_of(const Client& client) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = processes_.find(client.id());
+  return found == processes_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<KfdProcess>> KfdDriver::processes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<KfdProcess>> all;
+  for (const auto& [id, process] : processes_) all.push_back(process);
+  return all;
+}
+
+void KfdDriver::client_gone(const Client& client) {
+  std::shared_ptr<KfdProcess> process;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = processes_.find(client.id());
+    if (found == processes_.end()) return;
+    process = std::move(found->second);
+    processes_.erase(found);
+  }
+  process->terminate();
+}
+
+}  // namespace understudy::kfd

@@ -1,0 +1,56 @@
+// KfdDriver: the compute driver of a machine: its GPUs, its processes, and what the GPUs' schedulers count
+// across them.
+//
+// Owner: KfdNode. Units: none. Errors: see the methods. Thread-safety: locks itself; processes are found
+// under a lock of its own that is never held while one of them works. Mirrors: amdkfd/kfd_process.c (the
+// table of processes), kfd_device_queue_manager.c (what is counted per GPU).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "sim/core/machine.h"
+#include "sim/kfd/device_queues.h"
+#include "sim/kfd/gpu.h"
+#include "sim/kfd/kfd_ioctls.h"
+#include "sim/kfd/kfd_process.h"
+
+namespace understudy::kfd {
+
+class KfdDriver {
+ public:
+  // `topology_node_count`: CPU and GPU nodes of the topology, the bound of GET_PROCESS_APERTURES_NEW.
+  KfdDriver(Machine& machine, std::vector<std::shared_ptr<Gpu>> gpus, unsigned topology_node_count);
+  ~KfdDriver();
+  KfdDriver(const KfdDriver&) = delete;
+
+  Machine& machine() const { return machine_; }
+  unsigned kfd_minor() const { return machine_.settings().flavour.kfd_minor; }
+  unsigned topology_node_count() const { return topology_node_count_; }
+  const std::vector<std::shared_ptr<Gpu>>& gpus() const { return gpus_; }
+  const KfdIoctls& ioctls() const { return ioctls_; }
+  DeviceQueues& device_queues(const Gpu& gpu) { return *device_queues_.at(gpu.placement().index); }
+
+  // The one process object of the client's address space, made at first use. Any number of opens share it.
+  std::shared_ptr<KfdProcess> ensure_process(const ClientRef& client);
+  std::shared_ptr<KfdProcess> process_of(const Client& client) const;
+  std::vector<std::shared_ptr<KfdProcess>> processes() const;
+
+ private:
+  void client_gone(const Client& client);
+
+  Machine& machine_;
+  const std::vector<std::shared_ptr<Gpu>> gpus_;
+  const unsigned topology_node_count_;
+  const KfdIoctls ioctls_;
+  std::vector<std::unique_ptr<DeviceQueues>> device_queues_;
+  // Lets the observer of dying clients, which outlives the driver, see that it is gone.
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<KfdProcess>> processes_;  // by Client::id(); guarded by mutex_
+};
+
+}  // namespace understudy::kfd

@@ -1,0 +1,74 @@
+#include "sim/kfd/kfd_process.h"
+
+#include <atomic>
+
+#include "sim/kfd/kfd_driver.h"
+
+namespace understudy::kfd {
+namespace {
+
+std::uint64_t next_key() {
+  static std::atomic<std::uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<GpuVm>> ProcessDevice::vm() const {
+  if (!file) return Errno(ENODEV);
+  return file->vm();
+}
+
+const BufferRef& ProcessDevice::ensure_doorbells() {
+  if (!doorbells) doorbells = Buffer::create("kfd-doorbells", KfdProcess::kDoorbellSliceBytes);
+  return doorbells;
+}
+
+const BufferRef& ProcessDevice::ensure_mmio_page() {
+  if (!mmio_page) mmio_page = Buffer::create("kfd-mmio-remap", KfdProcess::kMmioPageBytes);
+  return mmio_page;
+}
+
+KfdProcess::KfdProcess(KfdDriver& driver, ClientRef client, bool secondary)
+    : driver_(driver),
+      client_(std::move(client)),
+      key_(next_key()),
+      secondary_(secondary),
+      events_(std::make_shared<Events>(driver.machine(), driver.kfd_minor(),
+                                       driver.machine().settings().limits.events)),
+      queues_(driver, *this) {
+  for (const auto& gpu : driver.gpus()) devices_.emplace_back(*gpu);
+}
+
+KfdProcess::~KfdProcess() {
+  terminate();
+}
+
+Result<ProcessDevice*> KfdProcess::device(std::uint32_t gpu_id) {
+  for (ProcessDevice& device : devices_) {
+    if (device.gpu.gpu_id() == gpu_id) return &device;
+  }
+  return Errno(EINVAL);
+}
+
+std::shared_ptr<KfdMemory> KfdProcess::memory(KfdHandle handle) {
+  const auto found = device(handle.gpu_id);
+  if (!found) return nullptr;
+  const auto* memory = found.value()->memory.find(handle.index);
+  return memory ? *memory : nullptr;
+}
+
+// kfd_process.c: kfd_process_notifier_release_internal and kfd_process_wq_release: queues first, then events,
+// then memory in every page table, then the render files.
+void KfdProcess::terminate() {
+  events_->clear();
+  const std::lock_guard lock(mutex_);
+  queues_.destroy_all();
+  for (ProcessDevice& device : devices_) {
+    for (auto& [index, memory] : device.memory.all()) memory->unmap_everywhere();
+  }
+  for (ProcessDevice& device : devices_) (void)device.memory.take_all();
+  for (ProcessDevice& device : devices_) device.file.reset();
+}
+
+}  // namespace understudy::kfd

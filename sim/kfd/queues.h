@@ -1,0 +1,106 @@
+// Queues: the user queues of a process: ids, doorbells, SDMA slots and the buffers each queue holds on to.
+//
+// Owner: KfdProcess. Units: sizes in bytes. Errors: see create and update. Thread-safety: the process's mutex
+// guards all of it. Mirrors: amdkfd/kfd_process_queue_manager.c, kfd_queue.c.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/core/call.h"
+#include "sim/core/ledger.h"
+#include "sim/kfd/device_queues.h"
+#include "sim/kfd/gpu_vm.h"
+#include "sim/kfd/id_table.h"
+
+namespace understudy::kfd {
+
+class Gpu;
+class KfdDriver;
+class KfdProcess;
+struct ProcessDevice;
+
+enum class QueueType : std::uint8_t { kCompute, kSdma, kSdmaXgmi, kSdmaByEngine };
+enum class QueueFormat : std::uint8_t { kPm4, kAql };
+
+struct QueueProperties {
+  QueueType type = QueueType::kCompute;
+  QueueFormat format = QueueFormat::kPm4;
+  std::uint64_t ring_address = 0;
+  std::uint64_t ring_size_bytes = 0;
+  std::uint64_t metadata_ring_size_bytes = 0;
+  std::uint64_t read_pointer_address = 0;
+  std::uint64_t write_pointer_address = 0;
+  std::uint64_t eop_address = 0;
+  std::uint64_t eop_size_bytes = 0;
+  std::uint64_t context_save_address = 0;
+  std::uint32_t context_save_size_bytes = 0;
+  std::uint32_t control_stack_size_bytes = 0;
+  std::uint32_t percent = 0;
+  std::uint32_t priority = 0;
+  std::uint32_t sdma_engine = 0;  // kSdmaByEngine
+
+  // The scheduler runs it (kfd_priv.h: QUEUE_IS_ACTIVE).
+  bool is_active() const { return ring_size_bytes > 0 && ring_address != 0 && (percent & 0xff) > 0; }
+  bool is_sdma() const { return type != QueueType::kCompute; }
+};
+
+struct Queue {
+  std::uint32_t id = 0;
+  ProcessDevice* device = nullptr;
+  QueueProperties properties;
+  std::optional<SdmaSlot> sdma_slot;
+  unsigned doorbell = 0;  // index in the process's slice
+  bool has_gws = false;
+  // Starts of the mappings this queue keeps from being unmapped.
+  std::vector<std::uint64_t> pinned;
+  std::uint64_t pinned_ring = 0;
+  std::vector<std::uint32_t> cu_mask;
+  LedgerEntry entry;
+};
+
+class Queues {
+ public:
+  static constexpr unsigned kMaxQueueIds = 1024;
+  static constexpr unsigned kDoorbells = 1024;
+
+  Queues(KfdDriver& driver, KfdProcess& process);
+  ~Queues();
+
+  // EINVAL bad buffers, ENOSPC/ENOMEM/EPERM/EBUSY limits.
+  Result<Queue*> create(const Call* call, ProcessDevice& device, const QueueProperties& properties);
+  Result<void> destroy(const Call* call, std::uint32_t id);  // EINVAL
+  // EFAULT: unknown queue, or a ring that is no mapping of that size.
+  Result<void> update(std::uint32_t id, std::uint64_t ring_address, std::uint64_t ring_size_bytes,
+                      std::uint32_t percent, std::uint32_t priority);
+  Queue* find(std::uint32_t id);
+  bool any() const { return queues_.size() > 0; }
+  std::size_t count_on(const Gpu& gpu) const;
+  const std::map<std::uint32_t, std::unique_ptr<Queue>>& all() const { return queues_.all(); }
+  void destroy_all();
+
+ private:
+  struct DeviceState {
+    unsigned queue_count = 0;
+    std::bitset<kDoorbells> doorbells_in_use;
+  };
+  Result<void> pin_buffers(Queue& queue);
+  void unpin_buffers(Queue& queue);
+  Result<void> take_slots(Queue& queue);
+  Result<unsigned> take_doorbell(Queue& queue);
+  static DeviceQueues::SdmaChoice sdma_choice(QueueType type);
+  void release(Queue& queue);
+  DeviceState& state_of(const ProcessDevice& device);
+
+  KfdDriver& driver_;
+  KfdProcess& process_;
+  std::vector<DeviceState> device_states_;  // by GPU index
+  IdTable<std::unique_ptr<Queue>> queues_{0, kMaxQueueIds - 1};
+};
+
+}  // namespace understudy::kfd
