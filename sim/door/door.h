@@ -13,16 +13,10 @@
 #include <vector>
 
 #include "sim/core/file.h"
+#include "sim/door/shimless_clients.h"
 #include "sim/door/tree.h"
 
 namespace understudy::door {
-
-// A process that used the machine without the shim: no memory maps, no descriptors from calls.
-struct ShimlessClient {
-  pid_t pid = 0;
-  std::string name;
-  std::string node;  // the first it opened
-};
 
 class Door {
  public:

@@ -48,8 +48,8 @@ Tree::Tree(Machine& machine) : machine_(machine) {
 std::optional<TreeItem> Tree::child(const TreeItem& directory, std::string_view name) const {
   if (std::holds_alternative<RootDirectory>(directory)) {
     if (name == "dev") return DeviceDirectory{};
-    if (name == "sys") return SysfsItem{&machine_.sysfs(), machine_.sysfs().find("")};
-    if (name == "proc") return SysfsItem{&proc_, proc_.find("")};
+    if (name == "sys") return SysfsItem{&machine_.sysfs(), false, machine_.sysfs().find("")};
+    if (name == "proc") return SysfsItem{&proc_, true, proc_.find("")};
     return std::nullopt;
   }
   if (const auto* devices = std::get_if<DeviceDirectory>(&directory)) {
@@ -64,14 +64,14 @@ std::optional<TreeItem> Tree::child(const TreeItem& directory, std::string_view 
   if (sysfs == nullptr || !sysfs->entry->is_directory()) return std::nullopt;
   SysfsTree::EntryRef entry = sysfs->tree->child(*sysfs->entry, name);
   if (!entry) return std::nullopt;
-  return SysfsItem{sysfs->tree, std::move(entry)};
+  return SysfsItem{sysfs->tree, sysfs->is_proc, std::move(entry)};
 }
 
 std::vector<std::pair<std::string, TreeItem>> Tree::list(const TreeItem& directory) const {
   std::vector<std::pair<std::string, TreeItem>> items;
   if (const auto* sysfs = std::get_if<SysfsItem>(&directory)) {
     for (auto& [name, entry] : sysfs->tree->list(*sysfs->entry))
-      items.emplace_back(name, SysfsItem{sysfs->tree, entry});
+      items.emplace_back(name, SysfsItem{sysfs->tree, sysfs->is_proc, entry});
     return items;
   }
   std::vector<std::string> names;

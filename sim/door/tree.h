@@ -26,6 +26,7 @@ struct DeviceDirectory {
 using NodeRef = std::shared_ptr<Node>;
 struct SysfsItem {
   const SysfsTree* tree = nullptr;
+  bool is_proc = false;
   SysfsTree::EntryRef entry;
 };
 using TreeItem = std::variant<RootDirectory, DeviceDirectory, NodeRef, SysfsItem>;
@@ -40,7 +41,6 @@ class Tree {
   std::vector<std::pair<std::string, TreeItem>> list(const TreeItem& directory) const;
   // Follows links inside sys/. "dev/kfd", "sys/class/kfd/...", "proc/modules".
   std::optional<TreeItem> find(std::string_view path) const;
-  const SysfsTree& proc() const { return proc_; }
 
  private:
   Machine& machine_;
