@@ -37,15 +37,25 @@ struct MethodTraits<Outcome (F::*)(Call&, A&)> {
   using FileType = F;
   using Args = A;
 };
+// An ioctl without a struct.
+template <typename F>
+struct MethodTraits<Outcome (F::*)(Call&)> {
+  using FileType = F;
+  using Args = void;
+};
 
 template <typename Tag, auto handler>
 Outcome invoke(File& file, Call& call) {
   using Traits = MethodTraits<decltype(handler)>;
   using Args = typename Traits::Args;
   static_assert(std::is_same_v<Args, typename Tag::Args>);
-  // The dispatcher sized call.arguments to at least the kernel's struct.
-  return (static_cast<typename Traits::FileType&>(file).*handler)(
-      call, *reinterpret_cast<Args*>(call.arguments.data()));
+  auto& typed_file = static_cast<typename Traits::FileType&>(file);
+  if constexpr (std::is_void_v<Args>) {
+    return (typed_file.*handler)(call);
+  } else {
+    // The dispatcher sized call.arguments to at least the kernel's struct.
+    return (typed_file.*handler)(call, *reinterpret_cast<Args*>(call.arguments.data()));
+  }
 }
 }  // namespace ioctl_table_detail
 

@@ -27,10 +27,10 @@ Result<void> adopt_signal_page(KfdProcess& process, KfdHandle handle) {
 
 Outcome KfdFile::create_event(Call& call, kfd_ioctl_create_event_args& args) {
   if (args.event_page_offset != 0) {
-    TRY(adopt_signal_page(*process_, KfdHandle::from(args.event_page_offset)));
+    TRY(adopt_signal_page(process(), KfdHandle::from(args.event_page_offset)));
   }
   args.event_page_offset = 0;
-  const auto created = TRY(process_->events().create(&call, args.event_type, args.auto_reset != 0));
+  const auto created = TRY(process().events().create(&call, args.event_type, args.auto_reset != 0));
   args.event_id = created.id;
   args.event_trigger_data = created.id;
   if (created.has_slot) {
@@ -41,19 +41,19 @@ Outcome KfdFile::create_event(Call& call, kfd_ioctl_create_event_args& args) {
 }
 
 Outcome KfdFile::destroy_event(Call& call, kfd_ioctl_destroy_event_args& args) {
-  return process_->events().destroy(&call, args.event_id);
+  return process().events().destroy(&call, args.event_id);
 }
 
 Outcome KfdFile::set_event(Call&, kfd_ioctl_set_event_args& args) {
-  return process_->events().set(args.event_id);
+  return process().events().set(args.event_id);
 }
 
 Outcome KfdFile::reset_event(Call&, kfd_ioctl_reset_event_args& args) {
-  return process_->events().reset(args.event_id);
+  return process().events().reset(args.event_id);
 }
 
 Outcome KfdFile::wait_events(Call& call, kfd_ioctl_wait_events_args& args) {
-  return process_->events().wait(call, args, kfd_minor() >= kFirstMinorWithEventAge);
+  return process().events().wait(call, args, kfd_minor() >= kFirstMinorWithEventAge);
 }
 
 }  // namespace understudy::kfd

@@ -188,6 +188,11 @@ std::optional<GpuMapping> GpuVm::find_start(std::uint64_t start) const {
   return found->second;
 }
 
+bool GpuVm::maps_any(std::uint64_t start, std::uint64_t size_bytes) const {
+  const std::shared_lock lock(mutex_);
+  return overlaps(start, size_bytes);
+}
+
 std::vector<GpuMapping> GpuVm::mappings_of(const AmdgpuBo& bo) const {
   const std::shared_lock lock(mutex_);
   std::vector<GpuMapping> mappings;

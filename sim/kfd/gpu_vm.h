@@ -3,9 +3,9 @@
 //
 // Owner: the render file whose VM it is; KFD's process takes a share with ACQUIRE_VM. Units: bytes.
 // Errors: EINVAL for an overlapping map (amdgpu_vm_bo_map), ENOENT for an unmap that finds nothing.
-// Thread-safety: locks itself. What contiguous() gives out keeps its pages alive, so an unmap or free during an
-// engine's access changes what the access hits, never the server's health. Mirrors: amdgpu_vm.c: amdgpu_vm_bo_map,
-// amdgpu_vm_bo_replace_map, amdgpu_vm_bo_unmap, amdgpu_vm_bo_clear_mappings.
+// Thread-safety: locks itself. What contiguous() gives out keeps its pages alive, so an unmap or free during
+// an engine's access changes what the access hits, never the server's health. Mirrors: amdgpu_vm.c:
+// amdgpu_vm_bo_map, amdgpu_vm_bo_replace_map, amdgpu_vm_bo_unmap, amdgpu_vm_bo_clear_mappings.
 #pragma once
 
 #include <cstdint>
@@ -84,6 +84,8 @@ class GpuVm {
   std::optional<GpuMapping> find(std::uint64_t address) const;
   // The mapping that starts exactly at `start`.
   std::optional<GpuMapping> find_start(std::uint64_t start) const;
+  // Does any mapping overlap the range?
+  bool maps_any(std::uint64_t start, std::uint64_t size_bytes) const;
   std::vector<GpuMapping> mappings_of(const AmdgpuBo& bo) const;
   std::size_t mapping_count() const;
   // Adds `delta` to queue_references of the mapping at `start`. ENOENT.

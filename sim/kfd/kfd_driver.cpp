@@ -7,7 +7,9 @@ KfdDriver::KfdDriver(Machine& machine, std::vector<std::shared_ptr<Gpu>> gpus, u
       gpus_(std::move(gpus)),
       topology_node_count_(topology_node_count),
       ioctls_(machine.settings().flavour) {
-  for (const auto& gpu : gpus_) device_queues_.push_back(std::make_unique<DeviceQueues>(gpu->profile()));
+  for (const auto& gpu : gpus_) {
+    devices_.push_back({std::make_unique<DeviceQueues>(gpu->profile()), std::make_unique<SmiEvents>()});
+  }
   machine.clients().on_gone([this, alive = std::weak_ptr(alive_)](const ClientRef& client) {
     if (!alive.expired()) client_gone(*client);
   });
@@ -28,10 +30,27 @@ std::shared_ptr<KfdProcess> KfdDriver::ensure_process(const ClientRef& client) {
   return process;
 }
 
-std::shared_ptr<KfdProcess> KfdDriver::process_of(const Client& client) const {
+std::shared_ptr<KfdProcess> KfdDriver::process_of_pid(pid_t pid) const {
   const std::lock_guard lock(mutex_);
-  const auto found = processes_.find(client.id());
-  return found == processes_.end() ? nullptr : found->second;
+  for (const auto& [id, process] : processes_) {
+    if (process->client()->pid() == pid) return process;
+  }
+  return nullptr;
+}
+
+// kfd_chardev.c: profiler_lock_device.
+Result<void> KfdDriver::lock_for_profiling(const Gpu& gpu, const KfdProcess& process, bool lock) {
+  const std::lock_guard guard(mutex_);
+  std::uint64_t& owner = devices_.at(gpu.placement().index).profiling_process;
+  if (lock) {
+    if (owner == process.key()) return Errno(EALREADY);
+    if (owner != 0) return Errno(EBUSY);
+    owner = process.key();
+    return {};
+  }
+  if (owner != process.key()) return Errno(EINVAL);
+  owner = 0;
+  return {};
 }
 
 std::vector<std::shared_ptr<KfdProcess>> KfdDriver::processes() const {
@@ -49,6 +68,10 @@ void KfdDriver::client_gone(const Client& client) {
     if (found == processes_.end()) return;
     process = std::move(found->second);
     processes_.erase(found);
+  }
+  for (Device& device : devices_) {
+    const std::lock_guard lock(mutex_);
+    if (device.profiling_process == process->key()) device.profiling_process = 0;
   }
   process->terminate();
 }

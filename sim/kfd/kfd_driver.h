@@ -17,6 +17,7 @@
 #include "sim/kfd/gpu.h"
 #include "sim/kfd/kfd_ioctls.h"
 #include "sim/kfd/kfd_process.h"
+#include "sim/kfd/smi_events.h"
 
 namespace understudy::kfd {
 
@@ -32,11 +33,16 @@ class KfdDriver {
   unsigned topology_node_count() const { return topology_node_count_; }
   const std::vector<std::shared_ptr<Gpu>>& gpus() const { return gpus_; }
   const KfdIoctls& ioctls() const { return ioctls_; }
-  DeviceQueues& device_queues(const Gpu& gpu) { return *device_queues_.at(gpu.placement().index); }
+  DeviceQueues& device_queues(const Gpu& gpu) { return *devices_.at(gpu.placement().index).queues; }
+  SmiEvents& smi_events(const Gpu& gpu) { return *devices_.at(gpu.placement().index).smi_events; }
+  IpcHandles& ipc_handles() { return ipc_handles_; }
+  // The performance counters of a GPU belong to one process. EALREADY: to this one; EBUSY: to another;
+  // EINVAL: not this one's to unlock.
+  Result<void> lock_for_profiling(const Gpu& gpu, const KfdProcess& process, bool lock);
 
   // The one process object of the client's address space, made at first use. Any number of opens share it.
   std::shared_ptr<KfdProcess> ensure_process(const ClientRef& client);
-  std::shared_ptr<KfdProcess> process_of(const Client& client) const;
+  std::shared_ptr<KfdProcess> process_of_pid(pid_t pid) const;  // null: no KFD process
   std::vector<std::shared_ptr<KfdProcess>> processes() const;
 
  private:
@@ -46,7 +52,13 @@ class KfdDriver {
   const std::vector<std::shared_ptr<Gpu>> gpus_;
   const unsigned topology_node_count_;
   const KfdIoctls ioctls_;
-  std::vector<std::unique_ptr<DeviceQueues>> device_queues_;
+  struct Device {
+    std::unique_ptr<DeviceQueues> queues;
+    std::unique_ptr<SmiEvents> smi_events;
+    std::uint64_t profiling_process = 0;  // KfdProcess::key(); guarded by mutex_
+  };
+  std::vector<Device> devices_;  // by GPU index
+  IpcHandles ipc_handles_;
   // Lets the observer of dying clients, which outlives the driver, see that it is gone.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   mutable std::mutex mutex_;

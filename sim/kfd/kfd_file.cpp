@@ -43,7 +43,15 @@ kfd_process_device_apertures apertures_of(const Gpu& gpu) {
 }  // namespace
 
 KfdFile::KfdFile(std::shared_ptr<KfdDriver> driver, std::shared_ptr<KfdProcess> process, dev_t device_number)
-    : driver_(std::move(driver)), process_(std::move(process)), device_number_(device_number) {}
+    : driver_(std::move(driver)),
+      opener_(std::move(process)),
+      device_number_(device_number),
+      current_(opener_.get()) {}
+
+void KfdFile::release() {
+  const std::lock_guard lock(secondary_mutex_);
+  if (secondary_) secondary_->terminate();
+}
 
 // kfd_chardev.c: kfd_ioctl. Only the number selects the row; type, direction and size of the caller's command
 // word are not compared, and the caller's size decides how much travels.
@@ -75,23 +83,23 @@ Result<MmapTarget> KfdFile::mmap(Call& call, const MmapRequest& request) {
   const MmapOffset offset = MmapOffset::from(request.offset_bytes);
   switch (offset.type) {
     case MmapType::kDoorbell: {
-      const std::lock_guard lock(process_->mutex());
-      const auto device = process_->device(offset.gpu_id);
+      const std::lock_guard lock(process().mutex());
+      const auto device = process().device(offset.gpu_id);
       if (!device) return Errno(ENODEV);
       if (request.length_bytes != KfdProcess::kDoorbellSliceBytes) return Errno(EINVAL);
       UniqueFd pages = TRY(device.value()->ensure_doorbells()->open_description(Hold::kMapLockByte, true));
       return MmapTarget{std::move(pages), 0, /*is_doorbell=*/true};
     }
     case MmapType::kMmio: {
-      const std::lock_guard lock(process_->mutex());
-      const auto device = process_->device(offset.gpu_id);
+      const std::lock_guard lock(process().mutex());
+      const auto device = process().device(offset.gpu_id);
       if (!device) return Errno(ENODEV);
       if (request.length_bytes != KfdProcess::kMmioPageBytes) return Errno(EINVAL);
       UniqueFd pages = TRY(device.value()->ensure_mmio_page()->open_description(Hold::kMapLockByte, true));
       return MmapTarget{std::move(pages), 0};
     }
     case MmapType::kEvents: {
-      const BufferRef page = TRY(process_->events().map_kernel_page(request.length_bytes));
+      const BufferRef page = TRY(process().events().map_kernel_page(request.length_bytes));
       return MmapTarget{TRY(page->open_description(Hold::kMapLockByte, true)), 0};
     }
     case MmapType::kReservedMemory:
@@ -108,8 +116,8 @@ Outcome KfdFile::get_version(Call&, kfd_ioctl_get_version_args& args) {
 
 Outcome KfdFile::get_clock_counters(Call&, kfd_ioctl_get_clock_counters_args& args) {
   {
-    const std::lock_guard lock(process_->mutex());
-    const auto device = process_->device(args.gpu_id);
+    const std::lock_guard lock(process().mutex());
+    const auto device = process().device(args.gpu_id);
     args.gpu_clock_counter = device ? device.value()->gpu.clock_counter() : 0;
   }
   args.cpu_clock_counter = clock_ns(CLOCK_MONOTONIC_RAW);
@@ -144,8 +152,8 @@ Outcome KfdFile::get_process_apertures_new(Call& call, kfd_ioctl_get_process_ape
 
 // amdgpu_amdkfd.c: amdgpu_amdkfd_get_tile_config. From gfx9 on the tables and the bank counts are empty.
 Outcome KfdFile::get_tile_config(Call& call, kfd_ioctl_get_tile_config_args& args) {
-  const std::lock_guard lock(process_->mutex());
-  const ProcessDevice& device = *TRY(process_->device(args.gpu_id));
+  const std::lock_guard lock(process().mutex());
+  const ProcessDevice& device = *TRY(process().device(args.gpu_id));
   args.gb_addr_config = device.gpu.profile().gb_addr_config;
   args.num_banks = 0;
   args.num_ranks = 0;
@@ -168,8 +176,8 @@ Outcome KfdFile::set_memory_policy(Call&, kfd_ioctl_set_memory_policy_args& args
     return policy == KFD_IOC_CACHE_POLICY_COHERENT || policy == KFD_IOC_CACHE_POLICY_NONCOHERENT;
   };
   if (!known(args.default_policy) || !known(args.alternate_policy)) return Errno(EINVAL);
-  const std::lock_guard lock(process_->mutex());
-  ProcessDevice& device = *TRY(process_->device(args.gpu_id));
+  const std::lock_guard lock(process().mutex());
+  ProcessDevice& device = *TRY(process().device(args.gpu_id));
   if (!device.file) return Errno(ESRCH);
   device.default_cache_policy = args.default_policy;
   device.alternate_cache_policy = args.alternate_policy;
@@ -177,16 +185,16 @@ Outcome KfdFile::set_memory_policy(Call&, kfd_ioctl_set_memory_policy_args& args
 }
 
 Outcome KfdFile::set_scratch_backing_va(Call&, kfd_ioctl_set_scratch_backing_va_args& args) {
-  const std::lock_guard lock(process_->mutex());
-  ProcessDevice& device = *TRY(process_->device(args.gpu_id));
+  const std::lock_guard lock(process().mutex());
+  ProcessDevice& device = *TRY(process().device(args.gpu_id));
   TRY(device.vm());
   device.scratch_backing_address = args.va_addr;
   return 0;
 }
 
 Outcome KfdFile::set_trap_handler(Call&, kfd_ioctl_set_trap_handler_args& args) {
-  const std::lock_guard lock(process_->mutex());
-  ProcessDevice& device = *TRY(process_->device(args.gpu_id));
+  const std::lock_guard lock(process().mutex());
+  ProcessDevice& device = *TRY(process().device(args.gpu_id));
   if (!device.file) return Errno(ESRCH);
   device.trap_handler_address = args.tba_addr;
   device.trap_memory_address = args.tma_addr;
@@ -194,39 +202,39 @@ Outcome KfdFile::set_trap_handler(Call&, kfd_ioctl_set_trap_handler_args& args) 
 }
 
 Outcome KfdFile::set_xnack_mode(Call&, kfd_ioctl_set_xnack_mode_args& args) {
-  const std::lock_guard lock(process_->mutex());
+  const std::lock_guard lock(process().mutex());
   if (args.xnack_enabled < 0) {
-    args.xnack_enabled = process_->xnack_enabled ? 1 : 0;
+    args.xnack_enabled = process().xnack_enabled ? 1 : 0;
     return 0;
   }
-  if (process_->queues().any()) return Errno(EBUSY);
-  if (args.xnack_enabled == (process_->xnack_enabled ? 1 : 0)) return 0;
+  if (process().queues().any()) return Errno(EBUSY);
+  if (args.xnack_enabled == (process().xnack_enabled ? 1 : 0)) return 0;
   const bool enable = args.xnack_enabled != 0;
   const auto& gpus = driver_->gpus();
   const bool supported =
       std::all_of(gpus.begin(), gpus.end(), [](const auto& gpu) { return gpu->profile().supports_xnack; });
   if (enable && !supported) return Errno(EPERM);
-  process_->xnack_enabled = enable;
+  process().xnack_enabled = enable;
   return 0;
 }
 
 // kfd_chardev.c: runtime_enable, runtime_disable; no debugger is ever attached.
 Outcome KfdFile::runtime_enable(Call&, kfd_ioctl_runtime_enable_args& args) {
-  const std::lock_guard lock(process_->mutex());
+  const std::lock_guard lock(process().mutex());
   if (!(args.mode_mask & KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK)) {
-    process_->runtime_state = RuntimeState::kDisabled;
+    process().runtime_state = RuntimeState::kDisabled;
     return 0;
   }
-  if (process_->runtime_state != RuntimeState::kDisabled) return Errno(EBUSY);
-  if (process_->queues().any()) return Errno(EEXIST);
-  process_->runtime_state = RuntimeState::kEnabled;
-  process_->r_debug_address = args.r_debug;
+  if (process().runtime_state != RuntimeState::kDisabled) return Errno(EBUSY);
+  if (process().queues().any()) return Errno(EEXIST);
+  process().runtime_state = RuntimeState::kEnabled;
+  process().r_debug_address = args.r_debug;
   return 0;
 }
 
 Outcome KfdFile::available_memory(Call&, kfd_ioctl_get_available_memory_args& args) {
-  const std::lock_guard lock(process_->mutex());
-  ProcessDevice& device = *TRY(process_->device(args.gpu_id));
+  const std::lock_guard lock(process().mutex());
+  ProcessDevice& device = *TRY(process().device(args.gpu_id));
   args.available = device.gpu.available_memory_bytes();
   return 0;
 }

@@ -5,16 +5,19 @@
 // order. Thread-safety: handlers run in parallel and lock the process. Mirrors: amdkfd/kfd_chardev.c.
 //
 // The handlers' definitions are in kfd_file.cpp (dispatch, mmap, device queries), memory_ioctls.cpp,
-// event_ioctls.cpp and queue_ioctls.cpp.
+// dmabuf_ioctls.cpp, svm_ioctls.cpp, event_ioctls.cpp, queue_ioctls.cpp and debug_ioctls.cpp.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "sim/core/file.h"
 #include "sim/core/ioctl_table.h"
 #include "sim/kfd/kfd_driver.h"
 #include "uapi/kfd.h"
+#include "uapi/kfd_rocm.h"
 
 namespace understudy::kfd {
 
@@ -27,7 +30,10 @@ class KfdFile : public File {
   void ioctl(const CallRef& call) override;
   Result<MmapTarget> mmap(Call& call, const MmapRequest& request) override;
 
-  KfdProcess& process() const { return *process_; }
+  // A secondary context ends with its file; a process's own does not.
+  void release() override;
+
+  KfdProcess& process() const { return *current_.load(std::memory_order_acquire); }
 
   Outcome get_version(Call& call, uapi::kfd::kfd_ioctl_get_version_args& args);
   Outcome get_clock_counters(Call& call, uapi::kfd::kfd_ioctl_get_clock_counters_args& args);
@@ -47,6 +53,14 @@ class KfdFile : public File {
   Outcome map_memory_to_gpu(Call& call, uapi::kfd::kfd_ioctl_map_memory_to_gpu_args& args);
   Outcome unmap_memory_from_gpu(Call& call, uapi::kfd::kfd_ioctl_unmap_memory_from_gpu_args& args);
 
+  Outcome export_dmabuf(Call& call, uapi::kfd::kfd_ioctl_export_dmabuf_args& args);
+  Outcome import_dmabuf(Call& call, uapi::kfd::kfd_ioctl_import_dmabuf_args& args);
+  Outcome get_dmabuf_info(Call& call, uapi::kfd::kfd_ioctl_get_dmabuf_info_args& args);
+  Outcome ipc_export_handle(Call& call, uapi::kfd_rocm::kfd_ioctl_ipc_export_handle_args& args);
+  Outcome ipc_import_handle(Call& call, uapi::kfd_rocm::kfd_ioctl_ipc_import_handle_args& args);
+  Outcome cross_memory_copy(Call& call, uapi::kfd_rocm::kfd_ioctl_cross_memory_copy_args& args);
+  Outcome svm(Call& call, uapi::kfd::kfd_ioctl_svm_args& args);
+
   Outcome create_event(Call& call, uapi::kfd::kfd_ioctl_create_event_args& args);
   Outcome destroy_event(Call& call, uapi::kfd::kfd_ioctl_destroy_event_args& args);
   Outcome set_event(Call& call, uapi::kfd::kfd_ioctl_set_event_args& args);
@@ -56,16 +70,33 @@ class KfdFile : public File {
   Outcome create_queue(Call& call, uapi::kfd::kfd_ioctl_create_queue_args& args);
   Outcome destroy_queue(Call& call, uapi::kfd::kfd_ioctl_destroy_queue_args& args);
   Outcome update_queue(Call& call, uapi::kfd::kfd_ioctl_update_queue_args& args);
+  Outcome set_cu_mask(Call& call, uapi::kfd::kfd_ioctl_set_cu_mask_args& args);
+  Outcome get_queue_wave_state(Call& call, uapi::kfd::kfd_ioctl_get_queue_wave_state_args& args);
+  Outcome alloc_queue_gws(Call& call, uapi::kfd::kfd_ioctl_alloc_queue_gws_args& args);
+
+  Outcome smi_events(Call& call, uapi::kfd::kfd_ioctl_smi_events_args& args);
+  Outcome criu_op(Call& call, uapi::kfd::kfd_ioctl_criu_args& args);
+  Outcome dbg_trap(Call& call, uapi::kfd::kfd_ioctl_dbg_trap_args& args);
+  Outcome profiler(Call& call, uapi::kfd::kfd_ioctl_profiler_args& args);
+  Outcome create_process(Call& call);
 
  private:
-  bool is_opener(const Client& client) const { return client.id() == process_->client()->id(); }
+  bool is_opener(const Client& client) const { return client.id() == opener_->client()->id(); }
   unsigned kfd_minor() const { return driver_->kfd_minor(); }
   std::string ledger_key(KfdHandle handle) const;
   void note_unknown_handle(Call& call, KfdHandle handle);
+  static LedgerEntry open_ledger_line(Call& call, KfdHandle handle, const AmdgpuBo& bo);
+  Result<std::shared_ptr<KfdMemory>> import_memory(Call& call, ProcessDevice& device,
+                                                   const DmaBufRef& dma_buf, std::uint64_t address,
+                                                   std::uint64_t& handle_value);
+  Outcome criu_process_info(uapi::kfd::kfd_ioctl_criu_args& args);
 
   const std::shared_ptr<KfdDriver> driver_;
-  const std::shared_ptr<KfdProcess> process_;
+  const std::shared_ptr<KfdProcess> opener_;
   const dev_t device_number_;
+  std::mutex secondary_mutex_;
+  std::shared_ptr<KfdProcess> secondary_;  // set once, guarded by secondary_mutex_
+  std::atomic<KfdProcess*> current_;       // opener_ or secondary_
 };
 
 }  // namespace understudy::kfd

@@ -43,23 +43,61 @@ constexpr IoctlRow kMinor1[] = {
     row<abi::FreeMemoryOfGpu, &KfdFile::free_memory_of_gpu>(),
     row<abi::MapMemoryToGpu, &KfdFile::map_memory_to_gpu>(),
     row<abi::UnmapMemoryFromGpu, &KfdFile::unmap_memory_from_gpu>(),
+    row<abi::SetCuMask, &KfdFile::set_cu_mask>(),
+    row<abi::GetQueueWaveState, &KfdFile::get_queue_wave_state>(),
+    row<abi::GetDmabufInfo, &KfdFile::get_dmabuf_info>(),
+    row<abi::ImportDmabuf, &KfdFile::import_dmabuf>(),
+    row<abi::AllocQueueGws, &KfdFile::alloc_queue_gws>(),
+};
+
+constexpr IoctlRow kMinor3[] = {
+    row<abi::SmiEvents, &KfdFile::smi_events>(),
 };
 
 constexpr IoctlRow kMinor5[] = {
+    row<abi::Svm, &KfdFile::svm>(),
     row<abi::SetXnackMode, &KfdFile::set_xnack_mode>(),
+};
+
+constexpr IoctlRow kMinor7[] = {
+    row<abi::CriuOp, &KfdFile::criu_op>(),
 };
 
 constexpr IoctlRow kMinor9[] = {
     row<abi::AvailableMemory, &KfdFile::available_memory>(),
 };
 
+constexpr IoctlRow kMinor12[] = {
+    row<abi::ExportDmabuf, &KfdFile::export_dmabuf>(),
+};
+
 constexpr IoctlRow kMinor13[] = {
     row<abi::RuntimeEnable, &KfdFile::runtime_enable>(),
+    row<abi::DbgTrap, &KfdFile::dbg_trap>(kErrnoOnly),
+};
+
+constexpr IoctlRow kMinor19[] = {
+    row<abi::CreateProcess, &KfdFile::create_process>(),
+};
+
+constexpr IoctlRow kMinor23[] = {
+    row<abi::Profiler, &KfdFile::profiler>(),
+};
+
+// The ranges overlap no upstream number; 0x82 was the debugger's before 1.13 and is a hole since.
+constexpr IoctlRow kRocmDkms[] = {
+    row<rocm::IpcImportHandle, &KfdFile::ipc_import_handle>(),
+    row<rocm::IpcExportHandle, &KfdFile::ipc_export_handle>(),
+    row<rocm::CrossMemoryCopy, &KfdFile::cross_memory_copy>(),
+    unsupported<rocm::RlcSpm>(EINVAL),
+    unsupported<rocm::PcSample>(EOPNOTSUPP),
 };
 
 constexpr KfdIoctlVersion kVersions[] = {
-    {"KFD 1.0", 0, false, kMinor0}, {"KFD 1.1", 1, false, kMinor1},    {"KFD 1.5", 5, false, kMinor5},
-    {"KFD 1.9", 9, false, kMinor9}, {"KFD 1.13", 13, false, kMinor13},
+    {"KFD 1.0", 0, false, kMinor0},    {"KFD 1.1", 1, false, kMinor1},    {"KFD 1.3", 3, false, kMinor3},
+    {"KFD 1.5", 5, false, kMinor5},    {"KFD 1.7", 7, false, kMinor7},    {"KFD 1.9", 9, false, kMinor9},
+    {"KFD 1.12", 12, false, kMinor12}, {"KFD 1.13", 13, false, kMinor13}, {"KFD 1.19", 19, false, kMinor19},
+    {"KFD 1.23", 23, false, kMinor23}, {"ROCm DKMS", 0, true, kRocmDkms},
 };
 
 }  // namespace

@@ -14,6 +14,9 @@
 
 namespace understudy::kfd {
 
+// Flag of a row whose handler checks what the driver checks, then answers as a kernel without the feature.
+inline constexpr std::uint32_t kErrnoOnly = 1;
+
 // What a KFD version added to the table of the one before it.
 struct KfdIoctlVersion {
   const char* name;    // "KFD 1.9", "ROCm DKMS"

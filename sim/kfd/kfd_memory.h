@@ -15,6 +15,7 @@
 #include "sim/kfd/amdgpu_bo.h"
 #include "sim/kfd/amdgpu_file.h"
 #include "sim/kfd/gpu_vm.h"
+#include "sim/kfd/ipc_handles.h"
 
 namespace understudy::kfd {
 
@@ -43,6 +44,8 @@ class KfdMemory {
 
   // The dma-buf of the first export, kept for later ones.
   DmaBufRef exported;
+  // ROCm's IPC number of this memory, whether made or imported.
+  IpcRef ipc;
   // Line of the ledger: "KFD handle ...".
   LedgerEntry entry;
 

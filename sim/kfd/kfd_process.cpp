@@ -36,6 +36,7 @@ KfdProcess::KfdProcess(KfdDriver& driver, ClientRef client, bool secondary)
       secondary_(secondary),
       events_(std::make_shared<Events>(driver.machine(), driver.kfd_minor(),
                                        driver.machine().settings().limits.events)),
+      svm_(client_, driver.gpus()),
       queues_(driver, *this) {
   for (const auto& gpu : driver.gpus()) devices_.emplace_back(*gpu);
 }
@@ -56,6 +57,36 @@ std::shared_ptr<KfdMemory> KfdProcess::memory(KfdHandle handle) {
   if (!found) return nullptr;
   const auto* memory = found.value()->memory.find(handle.index);
   return memory ? *memory : nullptr;
+}
+
+std::vector<std::shared_ptr<GpuVm>> KfdProcess::vms() const {
+  std::vector<std::shared_ptr<GpuVm>> vms;
+  for (const ProcessDevice& device : devices_) {
+    if (device.file) vms.push_back(device.file->vm());
+  }
+  return vms;
+}
+
+std::shared_ptr<KfdMemory> KfdProcess::memory_at(std::uint64_t address, std::uint64_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  for (const ProcessDevice& device : devices_) {
+    for (const auto& [index, memory] : device.memory.all()) {
+      const std::uint64_t offset = address - memory->address();
+      if (memory->address() != 0 && address >= memory->address() && offset <= memory->mapped_size_bytes() &&
+          size_bytes <= memory->mapped_size_bytes() - offset) {
+        return memory;
+      }
+    }
+  }
+  return nullptr;
+}
+
+void KfdProcess::pause_queues() {
+  queues_paused_ = true;
+}
+
+void KfdProcess::unpause_queues() {
+  queues_paused_ = false;
 }
 
 // kfd_process.c: kfd_process_notifier_release_internal and kfd_process_wq_release: queues first, then events,

@@ -19,6 +19,7 @@
 #include "sim/kfd/id_table.h"
 #include "sim/kfd/kfd_memory.h"
 #include "sim/kfd/queues.h"
+#include "sim/kfd/svm.h"
 
 namespace understudy::kfd {
 
@@ -79,6 +80,7 @@ class KfdProcess {
   std::mutex& mutex() { return mutex_; }
   Events& events() { return *events_; }
   const std::shared_ptr<Events>& shared_events() const { return events_; }
+  Svm& svm() { return svm_; }
 
   // The rest requires mutex().
   Queues& queues() { return queues_; }
@@ -87,12 +89,21 @@ class KfdProcess {
   Result<ProcessDevice*> device(std::uint32_t gpu_id);
   // Null when unknown.
   std::shared_ptr<KfdMemory> memory(KfdHandle handle);
+  // Of the GPUs with ACQUIRE_VM.
+  std::vector<std::shared_ptr<GpuVm>> vms() const;
+  // A debugger or checkpointer stops all queues for a while.
+  void pause_queues();
+  void unpause_queues();
+  bool queues_paused() const { return queues_paused_; }
 
   KfdHandle signal_handle;  // the event page's, which cannot be freed
   bool has_signal_handle = false;
   RuntimeState runtime_state = RuntimeState::kDisabled;
   std::uint64_t r_debug_address = 0;
   bool xnack_enabled = false;
+
+  // The memory whose address range holds the given one, on any GPU; null when there is none. Takes mutex().
+  std::shared_ptr<KfdMemory> memory_at(std::uint64_t address, std::uint64_t size_bytes);
 
   // The address space (or the secondary context) is gone: queues stop, memory is released. Takes mutex().
   void terminate();
@@ -104,8 +115,10 @@ class KfdProcess {
   const bool secondary_;
   std::mutex mutex_;
   const std::shared_ptr<Events> events_;
+  Svm svm_;
   std::vector<ProcessDevice> devices_;
   Queues queues_;
+  bool queues_paused_ = false;
 };
 
 }  // namespace understudy::kfd

@@ -17,12 +17,6 @@ constexpr std::uint64_t kPageMask = kPageBytes - 1;
 // kmalloc_array() of more device ids than this fails.
 constexpr std::uint32_t kMaxDeviceIds = 4 * 1024 * 1024 / sizeof(std::uint32_t);
 
-std::string handle_label(KfdHandle handle, const AmdgpuBo& bo) {
-  char text[64];
-  std::snprintf(text, sizeof text, "KFD handle %#llx, ", static_cast<unsigned long long>(handle.value()));
-  return text + bo.describe();
-}
-
 // Kind bits in the order the kernel tests them; the first that is set wins.
 Result<BoKind> kind_of(std::uint32_t flags) {
   if (flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) return BoKind::kVram;
@@ -86,6 +80,21 @@ Result<BoSpec> spec_for(const kfd_ioctl_alloc_memory_of_gpu_args& args, const Cl
   return spec;
 }
 
+// Neither the GPU's addresses nor a userptr's pages may be registered as shared virtual memory. VRAM without
+// an address is exempt.
+Result<void> check_against_svm(KfdProcess& process, const kfd_ioctl_alloc_memory_of_gpu_args& args) {
+  if (process.is_secondary()) {
+    if (args.flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) return Errno(EOPNOTSUPP);
+    return {};
+  }
+  const bool addressless = args.va_addr == 0 && (args.flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM);
+  if (!addressless && process.svm().overlaps(args.va_addr, args.size)) return Errno(EADDRINUSE);
+  if ((args.flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) && process.svm().overlaps(args.mmap_offset, args.size)) {
+    return Errno(EADDRINUSE);
+  }
+  return {};
+}
+
 // The ids MAP and UNMAP work through, from n_success on.
 template <typename Args>
 Result<std::vector<std::uint32_t>> read_device_ids(Call& call, const Args& args) {
@@ -99,32 +108,36 @@ Result<std::vector<std::uint32_t>> read_device_ids(Call& call, const Args& args)
 Outcome KfdFile::acquire_vm(Call& call, kfd_ioctl_acquire_vm_args& args) {
   const auto file = call.machine().files().by_client_fd(call.client(), static_cast<int>(args.drm_fd));
   if (!file && file.error() == Errno(EBADF)) return Errno(EINVAL);
-  const std::lock_guard lock(process_->mutex());
-  ProcessDevice& device = *TRY(process_->device(args.gpu_id));
+  const std::lock_guard lock(process().mutex());
+  ProcessDevice& device = *TRY(process().device(args.gpu_id));
   const auto amdgpu_file = file ? std::dynamic_pointer_cast<AmdgpuFile>(file.value()) : nullptr;
   if (device.file) return device.file == amdgpu_file ? Outcome(0) : Outcome(Errno(EBUSY));
   if (!amdgpu_file) return Errno(EINVAL);
-  TRY(amdgpu_file->make_compute_vm(process_->key()));
+  TRY(amdgpu_file->make_compute_vm(process().key()));
   device.file = amdgpu_file;
+  char text[64];
+  std::snprintf(text, sizeof text, "%x %.15s", call.client().pid(), call.client().name().c_str());
+  driver_->smi_events(device.gpu).report(0, KFD_SMI_EVENT_PROCESS_START, text);
   return 0;
 }
 
 Outcome KfdFile::alloc_memory_of_gpu(Call& call, kfd_ioctl_alloc_memory_of_gpu_args& args) {
   if (args.size == 0) return Errno(EINVAL);
-  const std::lock_guard lock(process_->mutex());
-  ProcessDevice& device = *TRY(process_->device(args.gpu_id));
+  TRY(check_against_svm(process(), args));
+  const std::lock_guard lock(process().mutex());
+  ProcessDevice& device = *TRY(process().device(args.gpu_id));
   constexpr std::uint32_t kPublicVram = KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC | KFD_IOC_ALLOC_MEM_FLAGS_VRAM;
   if ((args.flags & kPublicVram) == kPublicVram && !device.gpu.is_large_bar()) return Errno(EINVAL);
   TRY(device.vm());
   TRY(check_bus_memory_size(args));
-  const BoSpec spec = TRY(spec_for(args, process_->client(), device));
+  const BoSpec spec = TRY(spec_for(args, process().client(), device));
   const BoRef bo = TRY(AmdgpuBo::create(device.gpu, &call, spec));
 
   auto memory = std::make_shared<KfdMemory>(bo, device.file, args.va_addr, args.flags, /*imported=*/false);
   const auto index = device.memory.allocate(memory);
   if (!index) return Errno(EFAULT);
   const KfdHandle handle{args.gpu_id, *index};
-  memory->entry = call.machine().ledger().open(ObjectKind::kKfdHandle, &call, handle_label(handle, *bo));
+  memory->entry = open_ledger_line(call, handle, *bo);
   if (spec.kind == BoKind::kVram) device.vram_usage_bytes += spec.size_bytes;
 
   args.handle = handle.value();
@@ -135,11 +148,11 @@ Outcome KfdFile::alloc_memory_of_gpu(Call& call, kfd_ioctl_alloc_memory_of_gpu_a
 
 Outcome KfdFile::free_memory_of_gpu(Call& call, kfd_ioctl_free_memory_of_gpu_args& args) {
   std::optional<std::shared_ptr<KfdMemory>> freed;  // goes after unlocking
-  const std::lock_guard lock(process_->mutex());
+  const std::lock_guard lock(process().mutex());
   const KfdHandle handle = KfdHandle::from(args.handle);
-  if (process_->has_signal_handle && process_->signal_handle.value() == handle.value()) return Errno(EPERM);
-  ProcessDevice& device = *TRY(process_->device(handle.gpu_id));
-  const auto memory = process_->memory(handle);
+  if (process().has_signal_handle && process().signal_handle.value() == handle.value()) return Errno(EPERM);
+  ProcessDevice& device = *TRY(process().device(handle.gpu_id));
+  const auto memory = process().memory(handle);
   if (!memory) {
     note_unknown_handle(call, handle);
     return Errno(EINVAL);
@@ -156,13 +169,13 @@ Outcome KfdFile::free_memory_of_gpu(Call& call, kfd_ioctl_free_memory_of_gpu_arg
 
 Outcome KfdFile::map_memory_to_gpu(Call& call, kfd_ioctl_map_memory_to_gpu_args& args) {
   const auto ids = TRY(read_device_ids(call, args));
-  const std::lock_guard lock(process_->mutex());
+  const std::lock_guard lock(process().mutex());
   const KfdHandle handle = KfdHandle::from(args.handle);
-  TRY(TRY(process_->device(handle.gpu_id))->vm());
-  const auto memory = process_->memory(handle);
+  TRY(TRY(process().device(handle.gpu_id))->vm());
+  const auto memory = process().memory(handle);
   if (!memory) return Errno(ENOMEM);
   for (std::uint32_t index = args.n_success; index < args.n_devices; ++index) {
-    ProcessDevice& peer = *TRY(process_->device(ids[index]));
+    ProcessDevice& peer = *TRY(process().device(ids[index]));
     TRY(memory->map(peer.gpu, TRY(peer.vm())));
     args.n_success = index + 1;
   }
@@ -171,13 +184,13 @@ Outcome KfdFile::map_memory_to_gpu(Call& call, kfd_ioctl_map_memory_to_gpu_args&
 
 Outcome KfdFile::unmap_memory_from_gpu(Call& call, kfd_ioctl_unmap_memory_from_gpu_args& args) {
   const auto ids = TRY(read_device_ids(call, args));
-  const std::lock_guard lock(process_->mutex());
+  const std::lock_guard lock(process().mutex());
   const KfdHandle handle = KfdHandle::from(args.handle);
-  TRY(process_->device(handle.gpu_id));
-  const auto memory = process_->memory(handle);
+  TRY(process().device(handle.gpu_id));
+  const auto memory = process().memory(handle);
   if (!memory) return Errno(ENOMEM);
   for (std::uint32_t index = args.n_success; index < args.n_devices; ++index) {
-    const ProcessDevice& peer = *TRY(process_->device(ids[index]));
+    const ProcessDevice& peer = *TRY(process().device(ids[index]));
     if (!peer.file) return Errno(EINVAL);
     TRY(memory->unmap(*peer.file->vm()));
     args.n_success = index + 1;
@@ -185,9 +198,15 @@ Outcome KfdFile::unmap_memory_from_gpu(Call& call, kfd_ioctl_unmap_memory_from_g
   return 0;
 }
 
+LedgerEntry KfdFile::open_ledger_line(Call& call, KfdHandle handle, const AmdgpuBo& bo) {
+  char text[64];
+  std::snprintf(text, sizeof text, "KFD handle %#llx, ", static_cast<unsigned long long>(handle.value()));
+  return call.machine().ledger().open(ObjectKind::kKfdHandle, &call, text + bo.describe());
+}
+
 // Two names for one handle in the ledger: the process it belonged to and the number.
 std::string KfdFile::ledger_key(KfdHandle handle) const {
-  return "kfd#" + std::to_string(process_->key()) + " handle " + std::to_string(handle.value());
+  return "kfd#" + std::to_string(process().key()) + " handle " + std::to_string(handle.value());
 }
 
 // A handle that was freed before is worth telling the user about.

@@ -18,6 +18,8 @@ constexpr unsigned kFirstMinorWithMetadataRing = 22;
 // The percentage's second byte names the partition a PM4 queue is meant for.
 constexpr unsigned kFirstMinorWithTargetXcc = 14;
 constexpr std::uint32_t kPercentMask = 0xff;
+constexpr std::uint32_t kMaxCuMaskBits = 1024;
+constexpr std::uint64_t kFirstVersionWithWgp = 100000;
 
 // access_ok() of a few bytes.
 bool is_user_address(std::uint64_t address) {
@@ -97,15 +99,15 @@ Result<QueueProperties> properties_from(unsigned kfd_minor, kfd_ioctl_create_que
 
 Outcome KfdFile::create_queue(Call& call, kfd_ioctl_create_queue_args& args) {
   const QueueProperties properties = TRY(properties_from(kfd_minor(), args));
-  const std::lock_guard lock(process_->mutex());
-  ProcessDevice& device = *TRY(process_->device(args.gpu_id));
+  const std::lock_guard lock(process().mutex());
+  ProcessDevice& device = *TRY(process().device(args.gpu_id));
   if (!device.file) return Errno(ESRCH);
   if (properties.type == QueueType::kSdmaByEngine &&
       properties.sdma_engine >= driver_->device_queues(device.gpu).sdma_engine_count()) {
     return Errno(EINVAL);
   }
   device.ensure_doorbells();
-  const Queue& queue = *TRY(process_->queues().create(&call, device, properties));
+  const Queue& queue = *TRY(process().queues().create(&call, device, properties));
   args.queue_id = queue.id;
   args.doorbell_offset =
       MmapOffset{MmapType::kDoorbell, args.gpu_id}.value() | queue.doorbell * sizeof(std::uint64_t);
@@ -113,16 +115,50 @@ Outcome KfdFile::create_queue(Call& call, kfd_ioctl_create_queue_args& args) {
 }
 
 Outcome KfdFile::destroy_queue(Call& call, kfd_ioctl_destroy_queue_args& args) {
-  const std::lock_guard lock(process_->mutex());
-  return process_->queues().destroy(&call, args.queue_id);
+  const std::lock_guard lock(process().mutex());
+  return process().queues().destroy(&call, args.queue_id);
 }
 
 Outcome KfdFile::update_queue(Call&, kfd_ioctl_update_queue_args& args) {
   TRY(check_share(kfd_minor(), args.queue_percentage, args.queue_priority));
   TRY(check_ring(args.ring_base_address, args.ring_size));
-  const std::lock_guard lock(process_->mutex());
-  return process_->queues().update(args.queue_id, args.ring_base_address, args.ring_size,
+  const std::lock_guard lock(process().mutex());
+  return process().queues().update(args.queue_id, args.ring_base_address, args.ring_size,
                                    args.queue_percentage, args.queue_priority);
+}
+
+// kfd_process_queue_manager.c: pqm_update_mqd. From gfx10 on compute units come in pairs.
+Outcome KfdFile::set_cu_mask(Call& call, kfd_ioctl_set_cu_mask_args& args) {
+  if (args.num_cu_mask % 32 != 0 || args.num_cu_mask == 0) return Errno(EINVAL);
+  const std::uint32_t words = std::min(args.num_cu_mask, kMaxCuMaskBits) / 32;
+  auto mask = TRY(call.memory().read_array<std::uint32_t>(args.cu_mask_ptr, words));
+  const std::lock_guard lock(process().mutex());
+  Queue* queue = process().queues().find(args.queue_id);
+  if (queue == nullptr) return Errno(EFAULT);
+  const bool paired = queue->device->gpu.profile().property("gfx_target_version") >= kFirstVersionWithWgp;
+  const auto lone = [](std::uint32_t word) { return ((word ^ word >> 1) & 0x55555555) != 0; };
+  if (paired && std::any_of(mask.begin(), mask.end(), lone)) return Errno(EINVAL);
+  queue->cu_mask = std::move(mask);
+  return 0;
+}
+
+// kfd_device_queue_manager.c: get_wave_state. No wave ever runs here, so the saved state is empty.
+Outcome KfdFile::get_queue_wave_state(Call&, kfd_ioctl_get_queue_wave_state_args& args) {
+  const std::lock_guard lock(process().mutex());
+  const Queue* queue = process().queues().find(args.queue_id);
+  if (queue == nullptr) return Errno(EINVAL);
+  const bool stopped = !queue->properties.is_active() || process().queues_paused();
+  if (queue->properties.is_sdma() || !stopped) return Errno(EINVAL);
+  args.ctl_stack_used_size = 0;
+  args.save_area_used_size = 0;
+  return 0;
+}
+
+Outcome KfdFile::alloc_queue_gws(Call&, kfd_ioctl_alloc_queue_gws_args& args) {
+  const std::lock_guard lock(process().mutex());
+  TRY(process().queues().set_gws(args.queue_id, args.num_gws != 0));
+  args.first_gws = 0;
+  return 0;
 }
 
 }  // namespace understudy::kfd

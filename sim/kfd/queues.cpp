@@ -92,7 +92,13 @@ Result<void> Queues::pin_buffers(Queue& queue) {
     const std::uint64_t partitions = std::max<std::uint64_t>(1, profile.property("num_xcc"));
     const std::uint64_t area_bytes =
         align_up((properties.context_save_size_bytes + profile.debug_memory_bytes) * partitions);
-    starts.push_back(TRY(exact_mapping(vm, properties.context_save_address, area_bytes)));
+    const auto area = exact_mapping(vm, properties.context_save_address, area_bytes);
+    if (area) {
+      starts.push_back(area.value());
+    } else {
+      TRY(process_.svm().pin_for_queue(queue.device->gpu, properties.context_save_address, area_bytes));
+      queue.pinned_svm_bytes = area_bytes;
+    }
   }
   for (const std::uint64_t start : starts) TRY(vm.pin_for_queue(start, +1));
   TRY(vm.pin_for_queue(ring, +1));
@@ -102,6 +108,10 @@ Result<void> Queues::pin_buffers(Queue& queue) {
 }
 
 void Queues::unpin_buffers(Queue& queue) {
+  if (queue.pinned_svm_bytes != 0) {
+    process_.svm().unpin_for_queue(queue.properties.context_save_address, queue.pinned_svm_bytes);
+    queue.pinned_svm_bytes = 0;
+  }
   const auto vm = queue.device->vm();
   if (!vm) return;
   if (queue.pinned_ring != 0) queue.pinned.push_back(queue.pinned_ring);
@@ -228,6 +238,20 @@ Result<void> Queues::update(std::uint32_t id, std::uint64_t ring_address, std::u
   properties.ring_size_bytes = ring_size_bytes;
   properties.percent = percent;
   properties.priority = priority;
+  return {};
+}
+
+// kfd_process_queue_manager.c: pqm_set_gws. One queue per process and GPU may have it.
+Result<void> Queues::set_gws(std::uint32_t id, bool attach) {
+  Queue* queue = find(id);
+  if (queue == nullptr) return Errno(EINVAL);
+  if (queue->device->gpu.profile().property("num_gws") == 0) return Errno(ENODEV);
+  bool taken = false;
+  for (const auto& [other_id, other] : queues_.all())
+    taken |= other->device == queue->device && other->has_gws;
+  if (attach && taken) return Errno(EBUSY);
+  if (!attach && !taken) return Errno(EINVAL);
+  queue->has_gws = attach;
   return {};
 }
 

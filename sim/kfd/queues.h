@@ -60,6 +60,7 @@ struct Queue {
   // Starts of the mappings this queue keeps from being unmapped.
   std::vector<std::uint64_t> pinned;
   std::uint64_t pinned_ring = 0;
+  std::uint64_t pinned_svm_bytes = 0;  // the save area, when it is registered memory
   std::vector<std::uint32_t> cu_mask;
   LedgerEntry entry;
 };
@@ -78,6 +79,8 @@ class Queues {
   // EFAULT: unknown queue, or a ring that is no mapping of that size.
   Result<void> update(std::uint32_t id, std::uint64_t ring_address, std::uint64_t ring_size_bytes,
                       std::uint32_t percent, std::uint32_t priority);
+  // EINVAL unknown queue or nothing to detach, ENODEV no such hardware, EBUSY.
+  Result<void> set_gws(std::uint32_t id, bool attach);
   Queue* find(std::uint32_t id);
   bool any() const { return queues_.size() > 0; }
   std::size_t count_on(const Gpu& gpu) const;
