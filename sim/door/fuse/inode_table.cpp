@@ -1,5 +1,7 @@
 #include "sim/door/fuse/inode_table.h"
 
+#include <sys/sysmacros.h>
+
 #include "sim/door/channel_protocol.h"
 
 namespace understudy::door {
@@ -42,6 +44,8 @@ struct stat InodeTable::attributes_of(const TreeItem& item, fuse_ino_t number) {
   if (const auto* node = std::get_if<NodeRef>(&item)) {
     // A regular file: opening a fuse inode of type S_IFCHR would open the host's device of that number.
     attributes.st_mode = S_IFREG | (*node)->permissions();
+    const Stamp stamp = node_stamp(major((*node)->device_number()), minor((*node)->device_number()));
+    attributes.st_mtim = {stamp.seconds, static_cast<long>(stamp.nanoseconds)};
     return attributes;
   }
   if (is_directory(item)) {
@@ -90,7 +94,11 @@ std::optional<TreeItem> InodeTable::find(fuse_ino_t number) const {
 }
 
 struct stat InodeTable::describe(const TreeItem& item) {
-  return attributes_of(item, std::holds_alternative<NodeRef>(item) ? kOpenFileInodeBit : stable_number(item));
+  if (!std::holds_alternative<NodeRef>(item)) return attributes_of(item, stable_number(item));
+  struct stat attributes = attributes_of(item, kOpenFileInodeBit);
+  // A directory entry may show the type that the inode itself may not have.
+  attributes.st_mode = (attributes.st_mode & ~S_IFMT) | S_IFCHR;
+  return attributes;
 }
 
 std::optional<FileId> InodeTable::first_open(fuse_ino_t number) {
