@@ -35,6 +35,10 @@ void run_row(const CallRef& call, const IoctlRow& row, const CopyPlan& plan) {
   call->before_reply([raw = call.get(), bytes = plan.copy_out_bytes](Outcome outcome) {
     return copy_back(*raw, bytes, outcome);
   });
+  if (plan.refusal_errno != 0) {
+    call->finish(Errno(plan.refusal_errno));
+    return;
+  }
   if (row.invoke == nullptr) {
     machine.ledger().count_unsupported(*call);
     call->finish(Errno(row.unsupported_errno));

@@ -75,6 +75,7 @@ struct CopyPlan {
   std::size_t buffer_bytes = 0;  // what the handler sees, zero-filled beyond copy_in_bytes
   std::size_t copy_in_bytes = 0;
   std::size_t copy_out_bytes = 0;  // copied back even when the handler fails
+  int refusal_errno = 0;           // known before, answered after the copy-in (DRM's permission check)
 };
 
 // Runs one row to its finish. Every dispatcher ends here, so faults and traces see every call.

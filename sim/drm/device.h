@@ -11,10 +11,12 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sim/core/ioctl_table.h"
 #include "sim/core/machine.h"
 #include "sim/drm/gem.h"
+#include "sim/drm/primary.h"
 
 namespace understudy::drm {
 
@@ -29,9 +31,20 @@ struct DriverIdentity {
   int version_patchlevel = 0;
 };
 
+struct CapabilityValue {
+  std::uint64_t capability = 0;  // DRM_CAP_*
+  std::uint64_t value = 0;
+};
+
 // driver_features of struct drm_driver, as far as user space can tell them apart.
 struct DriverFeatures {
-  bool modeset = false;  // answers modeset GET_CAPs
+  bool modeset = false;  // answers modeset GET_CAPs, with these values
+  std::vector<CapabilityValue> modeset_capabilities = {
+      {0x1, 1},  {0x2, 1},  {0x3, 24},
+      {0x4, 1},                         // DUMB_BUFFER, VBLANK_HIGH_CRTC, PREFERRED_DEPTH, PREFER_SHADOW
+      {0x7, 1},  {0x8, 64}, {0x9, 64},  // ASYNC_PAGE_FLIP, CURSOR_WIDTH, CURSOR_HEIGHT
+      {0x10, 1}, {0x11, 0}, {0x12, 1},
+      {0x15, 0}};  // ADDFB2_MODIFIERS, PAGE_FLIP_TARGET, IN_VBLANK_EVENT, ATOMIC_ASYNC
   bool syncobj = true;
   bool syncobj_timeline = true;
   bool accel = false;  // accel node: no render/primary distinction, no auth
@@ -46,7 +59,12 @@ class Device {
   Machine& machine() const { return machine_; }
   const DriverIdentity& identity() const { return identity_; }
   const DriverFeatures& features() const { return features_; }
+  // GET_UNIQUE: the bus id, "pci:0000:03:00.0".
+  virtual std::string unique() const { return {}; }
   virtual std::span<const IoctlRow> driver_ioctls() const = 0;
+  // drm_dev_unplug(): from then on every call answers ENODEV.
+  void unplug() { unplugged_.store(true, std::memory_order_release); }
+  bool unplugged() const { return unplugged_.load(std::memory_order_acquire); }
 
   // Import of a dma-buf that is not this device's own object (or is, when the driver has no "mine" short
   // cut).
@@ -58,6 +76,8 @@ class Device {
   virtual Result<MmapTarget> map_object(Call& call, DrmFile& file, GemObject& object,
                                         const MmapRequest& request);
 
+  MasterSeat& master_seat() { return master_seat_; }
+
   // Fake offset space (drm_vma_manager): start -> object. First offset is 4 GiB.
   std::uint64_t reserve_mmap_offset(GemObject& object);
   void release_mmap_offset(std::uint64_t offset_bytes);
@@ -68,7 +88,11 @@ class Device {
   Machine& machine_;
   const DriverIdentity identity_;
   const DriverFeatures features_;
+  std::atomic<bool> unplugged_{false};
+  MasterSeat master_seat_;
   mutable std::mutex offsets_mutex_;
+  // DRM_FILE_PAGE_OFFSET_START: the first page of the space on 64-bit machines.
+  std::uint64_t next_offset_bytes_ = std::uint64_t{0x100000} * 4096;  // guarded by offsets_mutex_
   std::map<std::uint64_t, std::pair<std::uint64_t, std::weak_ptr<GemObject>>>
       offsets_;  // start -> (size, object)
 };

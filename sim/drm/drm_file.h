@@ -12,6 +12,7 @@
 #include "sim/drm/device.h"
 #include "sim/drm/gem.h"
 #include "sim/drm/mmap_grants.h"
+#include "sim/drm/primary.h"
 
 namespace understudy::drm {
 
@@ -30,6 +31,7 @@ class DrmFile : public File {
   // mmap() lets a file map what it has a handle of or was granted here.
   MmapGrants& mmap_grants() { return mmap_grants_; }
   Syncobjs& syncobjs() { return *syncobjs_; }
+  PrimaryState& primary() { return primary_; }
 
   std::string label() const override { return label_; }
   dev_t device_number() const override { return device_number_; }
@@ -41,6 +43,7 @@ class DrmFile : public File {
   void release() override;
 
  private:
+  bool permit(const Call& call, uapi::IoctlFlags flags);
   Device& device_;
   const NodeType type_;
   const std::string label_;
@@ -48,6 +51,7 @@ class DrmFile : public File {
   GemHandles handles_;
   MmapGrants mmap_grants_;
   std::unique_ptr<Syncobjs> syncobjs_;
+  PrimaryState primary_;
 };
 
 }  // namespace understudy::drm

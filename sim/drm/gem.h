@@ -11,6 +11,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/core/buffer.h"
@@ -18,16 +20,19 @@
 #include "sim/core/dmabuf.h"
 #include "sim/core/ledger.h"
 #include "sim/core/result.h"
+#include "sim/drm/reservation.h"
 
 namespace understudy::drm {
 
 class Device;
+class DrmFile;
 
 enum class GemHandle : std::uint32_t {};
 
 class GemObject : public DmaBufExporter, public std::enable_shared_from_this<GemObject> {
  public:
   GemObject(Device& device, std::uint64_t size_bytes) : device_(device), size_bytes_(size_bytes) {}
+  ~GemObject() override;
 
   Device& device() const { return device_; }
   std::uint64_t size_bytes() const { return size_bytes_; }
@@ -47,6 +52,9 @@ class GemObject : public DmaBufExporter, public std::enable_shared_from_this<Gem
   void set_imported_from(DmaBufRef dma_buf) { imported_from_ = std::move(dma_buf); }
   const DmaBufRef& imported_from() const { return imported_from_; }
 
+  // The fences of its users.
+  Reservation& reservation() { return reservation_; }
+
  private:
   Device& device_;
   const std::uint64_t size_bytes_;
@@ -54,13 +62,14 @@ class GemObject : public DmaBufExporter, public std::enable_shared_from_this<Gem
   std::uint64_t mmap_offset_bytes_ = 0;  // guarded by mutex_
   std::weak_ptr<DmaBuf> dma_buf_;        // guarded by mutex_
   DmaBufRef imported_from_;
+  Reservation reservation_;
 };
 
 using GemRef = std::shared_ptr<GemObject>;
 
 class GemHandles {
  public:
-  explicit GemHandles(std::string owner_label) : owner_label_(std::move(owner_label)) {}
+  GemHandles(DrmFile& file, std::string owner_label) : file_(file), owner_label_(std::move(owner_label)) {}
 
   Result<GemHandle> create(const Call* call, const GemRef& object);
   Result<GemRef> lookup(GemHandle handle) const;  // ENOENT
@@ -68,7 +77,9 @@ class GemHandles {
   Result<GemRef> close(const Call& call, GemHandle handle);
   bool holds(const GemObject& object) const;  // mmap's "granted to this file"
   std::vector<std::pair<GemHandle, GemRef>> all() const;
-  std::vector<GemRef> close_all(const Call* call);
+  void close_all();
+  // GEM_CHANGE_HANDLE: ENOENT for an unknown handle, ENOSPC when the new number is taken.
+  Result<void> change(GemHandle from, GemHandle to);
 
   // PRIME cache of this file.
   Result<GemHandle> handle_of(const DmaBufRef& dma_buf) const;  // ENOENT: not known here
@@ -80,10 +91,16 @@ class GemHandles {
     DmaBufRef dma_buf;  // import/export cache entry, keeps the dma-buf alive
     LedgerEntry entry;
   };
+  Slot take_locked(std::map<std::uint32_t, Slot>::iterator place);
+
+  DrmFile& file_;
   const std::string owner_label_;
   mutable std::mutex mutex_;
-  std::map<std::uint32_t, Slot> slots_;
-  std::map<const DmaBuf*, std::uint32_t> by_dma_buf_;
+  std::map<std::uint32_t, Slot> slots_;                           // guarded by mutex_
+  std::set<std::uint32_t> free_;                                  // guarded by mutex_; below next_
+  std::uint32_t next_ = 1;                                        // guarded by mutex_
+  std::unordered_map<const GemObject*, unsigned> handle_counts_;  // guarded by mutex_
+  std::unordered_map<const DmaBuf*, std::uint32_t> by_dma_buf_;   // guarded by mutex_
 };
 
 }  // namespace understudy::drm

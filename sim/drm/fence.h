@@ -1,0 +1,66 @@
+// Fence: something that will have happened: signalled once, with or without an error.
+//
+// Owner: shared by who signals it and who waits. Units: ns of the machine's clock. Errors: a positive errno,
+// 0 for success. Thread-safety: all methods from any thread; callbacks run on the signalling thread, without
+// locks. Mirrors: dma-buf/dma-fence.c; merge() is dma-fence-array.c.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace understudy::drm {
+
+class Fence;
+using FenceRef = std::shared_ptr<Fence>;
+
+class Fence {
+ public:
+  using CallbackId = std::uint64_t;
+
+  // `timeline` and `driver` are what SYNC_IOC_FILE_INFO shows; `context` groups fences that signal in order
+  // (0: alone).
+  explicit Fence(std::string driver = "understudy", std::string timeline = "timeline",
+                 std::uint64_t context = 0, std::uint64_t sequence = 0)
+      : driver_(std::move(driver)), timeline_(std::move(timeline)), context_(context), sequence_(sequence) {}
+
+  // dma_fence_get_stub().
+  static FenceRef signalled();
+  // Signals when all have; the first error wins. One fence is returned as it is.
+  static FenceRef merge(std::vector<FenceRef> fences);
+
+  bool is_signalled() const { return signalled_.load(std::memory_order_acquire); }
+  int error() const { return error_.load(std::memory_order_acquire); }
+  std::uint64_t signalled_at_ns() const { return signalled_at_ns_.load(); }
+  const std::string& driver() const { return driver_; }
+  const std::string& timeline() const { return timeline_; }
+  std::uint64_t context() const { return context_; }
+  std::uint64_t sequence() const { return sequence_; }
+  // The fences this one was merged from; empty for an ordinary fence.
+  const std::vector<FenceRef>& parts() const { return parts_; }
+
+  void signal(int error = 0);
+  // Runs once when signalled, at once when it already is (then the id is 0).
+  CallbackId on_signal(std::function<void()> callback);
+  void forget(CallbackId id);
+
+ private:
+  const std::string driver_;
+  const std::string timeline_;
+  const std::uint64_t context_;
+  const std::uint64_t sequence_;
+  std::vector<FenceRef> parts_;
+  std::atomic<bool> signalled_{false};
+  std::atomic<int> error_{0};
+  std::atomic<std::uint64_t> signalled_at_ns_{0};
+  std::mutex mutex_;
+  CallbackId next_id_ = 1;                                 // guarded by mutex_
+  std::map<CallbackId, std::function<void()>> callbacks_;  // guarded by mutex_
+};
+
+}  // namespace understudy::drm
