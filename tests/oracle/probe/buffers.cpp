@@ -49,7 +49,8 @@ void store(std::span<std::uint8_t> bytes, std::size_t offset, std::size_t width,
 
 namespace {
 
-std::string field_text(const Watch& watch, std::span<const std::uint8_t> bytes, std::size_t offset, Names& names) {
+std::string field_text(const Watch& watch, std::span<const std::uint8_t> bytes, std::size_t offset,
+                       Names& names) {
   if (watch.kind == "text") {
     const auto* text = reinterpret_cast<const char*>(bytes.data() + offset);
     return json_string(std::string(text, strnlen(text, watch.width)));

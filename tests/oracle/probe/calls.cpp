@@ -1,4 +1,5 @@
-// Operations on descriptors and memory. Each row of the table at the end is one operation of the sequence language.
+// Operations on descriptors and memory. Each row of the table at the end is one operation of the sequence
+// language.
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -44,18 +45,23 @@ Outcome open_node(Run& run) {
   return descriptor(run, open(node->second.c_str(), static_cast<int>(run.operand(1))));
 }
 
-Outcome close_fd(Run& run) { return from_call(close(static_cast<int>(run.operand(0)))); }
+Outcome close_fd(Run& run) {
+  return from_call(close(static_cast<int>(run.operand(0))));
+}
 
-Outcome dup_fd(Run& run) { return descriptor(run, dup(static_cast<int>(run.operand(0)))); }
+Outcome dup_fd(Run& run) {
+  return descriptor(run, dup(static_cast<int>(run.operand(0))));
+}
 
 Outcome ioctl_fd(Run& run) {
-  return from_call(ioctl(static_cast<int>(run.operand(0)), static_cast<unsigned long>(run.operand(1)), run.operand(2)));
+  return from_call(
+      ioctl(static_cast<int>(run.operand(0)), static_cast<unsigned long>(run.operand(1)), run.operand(2)));
 }
 
 Outcome mmap_fd(Run& run) {
-  void* address = mmap(reinterpret_cast<void*>(run.operand(0)), run.operand(1), static_cast<int>(run.operand(2)),
-                       static_cast<int>(run.operand(3)), static_cast<int>(run.operand(4)),
-                       static_cast<off_t>(run.operand(5)));
+  void* address = mmap(reinterpret_cast<void*>(run.operand(0)), run.operand(1),
+                       static_cast<int>(run.operand(2)), static_cast<int>(run.operand(3)),
+                       static_cast<int>(run.operand(4)), static_cast<off_t>(run.operand(5)));
   Outcome outcome = from_call(address == MAP_FAILED ? -1 : 0);
   if (address != MAP_FAILED) {
     outcome.results = {reinterpret_cast<std::uintptr_t>(address)};
@@ -76,7 +82,9 @@ Outcome mprotect_range(Run& run) {
 // Touching memory that is not there is an answer, not a crash.
 thread_local sigjmp_buf access_failed;
 
-void on_access_failure(int signal) { siglongjmp(access_failed, signal); }
+void on_access_failure(int signal) {
+  siglongjmp(access_failed, signal);
+}
 
 Outcome access_memory(bool write, std::uint64_t address, std::size_t width, std::uint64_t value) {
   struct sigaction action = {};
@@ -106,9 +114,13 @@ Outcome access_memory(bool write, std::uint64_t address, std::size_t width, std:
   return outcome;
 }
 
-Outcome peek(Run& run) { return access_memory(false, run.operand(0), run.operand(1), 0); }
+Outcome peek(Run& run) {
+  return access_memory(false, run.operand(0), run.operand(1), 0);
+}
 
-Outcome poke(Run& run) { return access_memory(true, run.operand(0), run.operand(1), run.operand(2)); }
+Outcome poke(Run& run) {
+  return access_memory(true, run.operand(0), run.operand(1), run.operand(2));
+}
 
 std::string event_names(short events) {
   constexpr struct {
@@ -232,8 +244,7 @@ Outcome receive_fd(Run& run) {
 }
 
 Outcome anonymous_memory(Run& run) {
-  void* address =
-      mmap(nullptr, run.operand(0), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* address = mmap(nullptr, run.operand(0), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   Outcome outcome = from_call(address == MAP_FAILED ? -1 : 0);
   if (address != MAP_FAILED) {
     std::memset(address, static_cast<int>(run.operand(1)), run.operand(0));
@@ -260,19 +271,35 @@ Outcome report_value(Run& run) {
 }
 
 constexpr OperationRow kOperations[] = {
-    {"open", open_node},       {"close", close_fd},           {"dup", dup_fd},
-    {"ioctl", ioctl_fd},       {"mmap", mmap_fd},             {"munmap", munmap_range},
+    {"open", open_node},
+    {"close", close_fd},
+    {"dup", dup_fd},
+    {"ioctl", ioctl_fd},
+    {"mmap", mmap_fd},
+    {"munmap", munmap_range},
     {"mprotect", mprotect_range},
-    {"peek", peek},            {"poke", poke},                {"poll", poll_fd},
-    {"lseek", lseek_fd},       {"read", read_fd},             {"write", write_fd},
-    {"stat", stat_fd},         {"fcntl", fcntl_fd},           {"memfd", memory_file},
-    {"pipe", pipe_pair},       {"socketpair", socket_pair},   {"send", send_fd},
-    {"receive", receive_fd},   {"memory", anonymous_memory},  {"no-more-files", no_more_files},
+    {"peek", peek},
+    {"poke", poke},
+    {"poll", poll_fd},
+    {"lseek", lseek_fd},
+    {"read", read_fd},
+    {"write", write_fd},
+    {"stat", stat_fd},
+    {"fcntl", fcntl_fd},
+    {"memfd", memory_file},
+    {"pipe", pipe_pair},
+    {"socketpair", socket_pair},
+    {"send", send_fd},
+    {"receive", receive_fd},
+    {"memory", anonymous_memory},
+    {"no-more-files", no_more_files},
     {"value", report_value},
 };
 
 }  // namespace
 
-std::span<const OperationRow> call_operations() { return kOperations; }
+std::span<const OperationRow> call_operations() {
+  return kOperations;
+}
 
 }  // namespace probe

@@ -55,9 +55,11 @@ void run_step(Context& context, const Step& step) {
       store(buffers[fill.buffer].bytes(), fill.offset + i, 1, fill.bytes[i]);
   }
   for (const Assignment& assignment : step.assignments)
-    store(buffers[assignment.buffer].bytes(), assignment.offset, assignment.width, run.value(assignment.value));
+    store(buffers[assignment.buffer].bytes(), assignment.offset, assignment.width,
+          run.value(assignment.value));
   std::vector<std::vector<std::uint8_t>> before;
-  for (const GuardedBuffer& buffer : buffers) before.emplace_back(buffer.bytes().begin(), buffer.bytes().end());
+  for (const GuardedBuffer& buffer : buffers)
+    before.emplace_back(buffer.bytes().begin(), buffer.bytes().end());
 
   const Outcome outcome = find_operation(step.operation)(run);
 
@@ -93,7 +95,8 @@ std::uint64_t Run::value(const Value& value) const {
   std::uint64_t sum = value.constant;
   if (value.variable >= 0) sum += context.variables.at(static_cast<std::size_t>(value.variable));
   if (value.buffer >= 0)
-    sum += reinterpret_cast<std::uintptr_t>(buffers.at(static_cast<std::size_t>(value.buffer)).bytes().data());
+    sum +=
+        reinterpret_cast<std::uintptr_t>(buffers.at(static_cast<std::size_t>(value.buffer)).bytes().data());
   return sum;
 }
 

@@ -22,9 +22,9 @@ struct Context;
 
 // A process or thread the sequence started.
 struct Helper {
-  pid_t pid = 0;             // of a process; 0 for a thread
-  int transcript_fd = -1;    // of a process: the memfd it writes its lines to
-  pthread_t thread{};        // of a thread
+  pid_t pid = 0;                     // of a process; 0 for a thread
+  int transcript_fd = -1;            // of a process: the memfd it writes its lines to
+  pthread_t thread{};                // of a thread
   std::shared_ptr<Context> context;  // of a thread: its copy, whose lines and variables join the starter's
 };
 
@@ -38,7 +38,7 @@ struct Context {
 
   int transcript_fd = -1;  // lines go here, or to `lines` when it is -1
   std::string lines;
-  pid_t thread_id = 0;     // of a thread, set by itself before its first step
+  pid_t thread_id = 0;  // of a thread, set by itself before its first step
 
   void write_lines(const std::string& text);
 };
@@ -48,7 +48,7 @@ struct Outcome {
   std::int64_t value = 0;
   int error = 0;  // errno, when value is -1
   std::string result;
-  std::string out;  // JSON members of what came back beside the result
+  std::string out;                     // JSON members of what came back beside the result
   std::vector<std::uint64_t> results;  // for `result` directives, when not just {value}
 };
 

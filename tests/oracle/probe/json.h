@@ -19,7 +19,8 @@ inline std::string hex_number(std::uint64_t value) {
 // Long runs of one byte are written as "00*120".
 inline std::string hex_bytes(std::span<const std::uint8_t> bytes) {
   constexpr std::size_t kLongRun = 16;
-  const bool is_run = bytes.size() > kLongRun && std::ranges::all_of(bytes, [&](auto byte) { return byte == bytes[0]; });
+  const bool is_run =
+      bytes.size() > kLongRun && std::ranges::all_of(bytes, [&](auto byte) { return byte == bytes[0]; });
   std::string text;
   for (const std::uint8_t byte : is_run ? bytes.first(1) : bytes) {
     text += "0123456789abcdef"[byte >> 4];

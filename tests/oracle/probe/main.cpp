@@ -1,10 +1,10 @@
-// The probe: runs compiled sequences against whatever kernel or simulator it finds under the given nodes and prints one
-// JSON line a step.
+// The probe: runs compiled sequences against whatever kernel or simulator it finds under the given nodes and
+// prints one JSON line a step.
 //
 //   oracle_probe [--timeout SECONDS] [--only SEQUENCE] --node NAME=PATH... PROGRAM
 //
-// Each sequence runs in a process of its own, so that nothing a sequence leaves behind reaches the next one, and a
-// sequence that crashes or hangs is one line in the transcript. It uses libc and the kernel ABI only.
+// Each sequence runs in a process of its own, so that nothing a sequence leaves behind reaches the next one,
+// and a sequence that crashes or hangs is one line in the transcript. It uses libc and the kernel ABI only.
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -82,8 +82,8 @@ Options parse_options(int argc, char** argv) {
 }
 
 void* page(int protection) {
-  return mmap(nullptr, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-              0);
+  return mmap(nullptr, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), protection,
+              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 void set_predefined_variables(Context& context) {

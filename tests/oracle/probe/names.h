@@ -1,5 +1,5 @@
-// Names for values that legitimately differ between runs: the first address seen is "va#1", the next other one "va#2".
-// The same value keeps its name, so that equality stays visible.
+// Names for values that legitimately differ between runs: the first address seen is "va#1", the next other
+// one "va#2". The same value keeps its name, so that equality stays visible.
 //
 // Owner: one context (a process or thread of a sequence; a fork copies it). Used by one thread.
 #pragma once
@@ -13,8 +13,9 @@ namespace probe {
 
 class Names {
  public:
-  // JSON of `value` in `name_class`. Zero and all ones mean "none" in every interface compared, so they stay literal.
-  // Descriptors are told apart by production, not by number: the lowest free number depends on what the process holds.
+  // JSON of `value` in `name_class`. Zero and all ones mean "none" in every interface compared, so they stay
+  // literal. Descriptors are told apart by production, not by number: the lowest free number depends on what
+  // the process holds.
   std::string of(const std::string& name_class, std::uint64_t value, std::size_t width) {
     const std::uint64_t all_ones = width == 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << (8 * width)) - 1;
     if (value == 0) return "0";

@@ -68,7 +68,9 @@ Outcome wait_process(Run& run) {
   return outcome;
 }
 
-Outcome kill_process(Run& run) { return from_call(kill(helper(run).pid, static_cast<int>(run.operand(1)))); }
+Outcome kill_process(Run& run) {
+  return from_call(kill(helper(run).pid, static_cast<int>(run.operand(1))));
+}
 
 struct ThreadStart {
   std::shared_ptr<Context> context;
@@ -123,8 +125,8 @@ TaskState task_state(const Helper& task) {
   return state;
 }
 
-// The kernel does not tell when a caller has reached its wait, so "blocked" means: asleep at a run of looks without
-// having run in between.
+// The kernel does not tell when a caller has reached its wait, so "blocked" means: asleep at a run of looks
+// without having run in between.
 Outcome wait_until_blocked(Run& run) {
   constexpr int kQuietLooks = 8;
   constexpr useconds_t kLookInterval_us = 10'000;
@@ -166,7 +168,9 @@ Outcome set_alarm(Run& run) {
   return from_call(setitimer(ITIMER_REAL, &timer, nullptr));
 }
 
-Outcome exit_process(Run& run) { std::_Exit(static_cast<int>(run.operand(0))); }
+Outcome exit_process(Run& run) {
+  std::_Exit(static_cast<int>(run.operand(0)));
+}
 
 Outcome drop_capabilities(Run&) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
@@ -174,7 +178,8 @@ Outcome drop_capabilities(Run&) {
   return from_call(syscall(SYS_capset, &header, none));
 }
 
-// Replaces the program by itself, to go on with the step after this one. Variables survive, names start afresh.
+// Replaces the program by itself, to go on with the step after this one. Variables survive, names start
+// afresh.
 Outcome exec_self(Run& run) {
   std::string variables;
   for (const std::uint64_t variable : run.context.variables) variables += hex_number(variable) + ",";
@@ -189,16 +194,18 @@ Outcome exec_self(Run& run) {
 }
 
 constexpr OperationRow kOperations[] = {
-    {"fork", fork_process},          {"wait", wait_process},
-    {"kill", kill_process},          {"thread", start_thread},
-    {"join", join_thread},           {"blocked", wait_until_blocked},
-    {"interrupt", interrupt_task},   {"alarm", set_alarm},
-    {"exit", exit_process},          {"drop-capabilities", drop_capabilities},
+    {"fork", fork_process},        {"wait", wait_process},
+    {"kill", kill_process},        {"thread", start_thread},
+    {"join", join_thread},         {"blocked", wait_until_blocked},
+    {"interrupt", interrupt_task}, {"alarm", set_alarm},
+    {"exit", exit_process},        {"drop-capabilities", drop_capabilities},
     {"exec", exec_self},
 };
 
 }  // namespace
 
-std::span<const OperationRow> process_operations() { return kOperations; }
+std::span<const OperationRow> process_operations() {
+  return kOperations;
+}
 
 }  // namespace probe

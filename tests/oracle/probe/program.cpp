@@ -143,7 +143,8 @@ Value parse_value(const std::string& token) {
   std::string_view text = token;
   if (text.starts_with('$') || text.starts_with('&')) {
     const std::size_t plus = text.find('+');
-    const auto index = static_cast<int>(parse_number(text.substr(1, plus == text.npos ? text.npos : plus - 1)));
+    const auto index =
+        static_cast<int>(parse_number(text.substr(1, plus == text.npos ? text.npos : plus - 1)));
     (text[0] == '$' ? value.variable : value.buffer) = index;
     if (plus != text.npos) value.constant = parse_number(text.substr(plus + 1));
   } else {
@@ -152,6 +153,8 @@ Value parse_value(const std::string& token) {
   return value;
 }
 
-std::vector<Sequence> read_program(const std::string& path) { return Reader(path).read(); }
+std::vector<Sequence> read_program(const std::string& path) {
+  return Reader(path).read();
+}
 
 }  // namespace probe

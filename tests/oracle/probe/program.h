@@ -4,14 +4,11 @@
 //   sequence NAME
 //   step JSON            a new step; JSON is the opening of its transcript line, echoed as it is
 //   quiet                the step prints nothing unless it fails
-//   buffer B SIZE LABEL  memory for this step, zero-filled, ending at an unmapped page; LABEL prefixes unnamed bytes
-//   fill B OFFSET HEX    initial contents
-//   set B OFFSET WIDTH VALUE
-//   watch B OFFSET WIDTH COUNT KIND NAME   a field to print when the call changed it
-//   save VAR B OFFSET WIDTH
-//   result VAR           the call's result (a second line takes the second result of a pair)
-//   do OPERATION OPERAND...
-//   body / end           the steps a fork or thread runs
+//   buffer B SIZE LABEL  memory for this step, zero-filled, ending at an unmapped page; LABEL prefixes
+//   unnamed bytes fill B OFFSET HEX    initial contents set B OFFSET WIDTH VALUE watch B OFFSET WIDTH COUNT
+//   KIND NAME   a field to print when the call changed it save VAR B OFFSET WIDTH result VAR           the
+//   call's result (a second line takes the second result of a pair) do OPERATION OPERAND... body / end the
+//   steps a fork or thread runs
 // A VALUE is NUMBER, $VAR, $VAR+NUMBER, &BUFFER or &BUFFER+NUMBER.
 #pragma once
 
@@ -46,8 +43,8 @@ struct Assignment {
   Value value;
 };
 
-// How a changed field is printed: an unsigned or signed number, hexadecimal, text, raw bytes, or the name of a value
-// that varies from run to run (the kind is then "name:CLASS").
+// How a changed field is printed: an unsigned or signed number, hexadecimal, text, raw bytes, or the name of
+// a value that varies from run to run (the kind is then "name:CLASS").
 struct Watch {
   std::size_t buffer = 0;
   std::size_t offset = 0;
@@ -83,7 +80,8 @@ struct Sequence {
   std::vector<Step> steps;
 };
 
-// Ends the probe with a message that names the line when the text is not a program: only a broken compiler makes one.
+// Ends the probe with a message that names the line when the text is not a program: only a broken compiler
+// makes one.
 std::vector<Sequence> read_program(const std::string& path);
 
 // Ends the probe with a message if `token` is not a value.
