@@ -1,0 +1,30 @@
+// Choosing and opening a machine's door.
+//
+// Owner: stateless. Units: none. Errors: UsageError says why a door that was asked for does not open.
+// Thread-safety: stateless.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "sim/cli/registry.h"
+#include "sim/door/door.h"
+
+namespace understudy::cli {
+
+enum class DoorChoice : std::uint8_t { kAuto, kFuse, kSocket, kCuse };
+
+struct OpenedDoor {
+  std::unique_ptr<door::Door> door;
+  // kAuto only: why not fuse.
+  std::string why_not_fuse;
+};
+
+// `mount_point` is where the tree is mounted; usually the root's own.
+OpenedDoor open_door(DoorChoice choice, Machine& machine, const MachineRoot& root,
+                     const std::string& mount_point);
+
+// Throws when a tree cannot be mounted at `directory`: missing, in use, not empty.
+void check_mount_point(const std::string& directory);
+
+}  // namespace understudy::cli

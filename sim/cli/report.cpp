@@ -1,0 +1,84 @@
+#include "sim/cli/report.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace understudy::cli {
+namespace {
+
+double milliseconds(std::uint64_t time_ns, std::uint64_t started_ns) {
+  return time_ns < started_ns ? 0.0 : static_cast<double>(time_ns - started_ns) / 1e6;
+}
+
+std::string actor_line(std::string_view role, const Actor& actor, std::uint64_t started_ns) {
+  if (actor.pid == 0) return {};
+  return fmt::format("  {:<7} {} at {:.3f} ms, client {} (\"{}\"), thread {}\n", fmt::format("{}:", role),
+                     actor.call, milliseconds(actor.time_ns, started_ns), actor.pid, actor.process,
+                     actor.tid);
+}
+
+nlohmann::json actor_json(const Actor& actor, std::uint64_t started_ns) {
+  if (actor.pid == 0) return nullptr;
+  return {{"pid", actor.pid},
+          {"tid", actor.tid},
+          {"process", actor.process},
+          {"call", actor.call},
+          {"time_ms", milliseconds(actor.time_ns, started_ns)}};
+}
+
+}  // namespace
+
+std::string Report::text() const {
+  if (is_empty()) return {};
+  std::string text;
+  for (const Finding& finding : findings) {
+    text += fmt::format("understudy: {}: {}\n", finding_kind_name(finding.kind), finding.text);
+    text += actor_line("made", finding.made, started_ns);
+    text += actor_line("first", finding.first, started_ns);
+    text += actor_line("now", finding.actor, started_ns);
+  }
+  for (const door::ShimlessClient& client : shimless_clients) {
+    text += fmt::format(
+        "understudy: client {} (\"{}\") opened {} without the shim: no mmap and no descriptors from calls "
+        "there (is it "
+        "a static binary, or was its environment cleared?)\n",
+        client.pid, client.name, client.node);
+  }
+  for (const LeftoverClient& client : leftover_clients) {
+    text += fmt::format("understudy: client {} (\"{}\") still used the machine when it ended{}\n", client.pid,
+                        client.name,
+                        client.ended_by_us ? ", and was ended with it" : "; its calls fail from now on");
+  }
+  for (const Ledger::UnsupportedCall& call : unsupported_calls) {
+    text += fmt::format(
+        "understudy: {} on {} is not simulated and failed as on a kernel without it ({} time{})\n", call.name,
+        call.file, call.count, call.count == 1 ? "" : "s");
+  }
+  text += fmt::format("understudy: --seed {} repeats this machine\n", seed);
+  return text;
+}
+
+std::string Report::json() const {
+  nlohmann::json root = {{"version", 1}, {"seed", seed}};
+  for (const char* list : {"findings", "shimless_clients", "leftover_clients", "unsupported_calls"})
+    root[list] = nlohmann::json::array();
+  for (const Finding& finding : findings) {
+    root["findings"].push_back({{"kind", finding_kind_name(finding.kind)},
+                                {"text", finding.text},
+                                {"call", actor_json(finding.actor, started_ns)},
+                                {"first", actor_json(finding.first, started_ns)},
+                                {"made", actor_json(finding.made, started_ns)}});
+  }
+  for (const door::ShimlessClient& client : shimless_clients)
+    root["shimless_clients"].push_back(
+        {{"pid", client.pid}, {"process", client.name}, {"node", client.node}});
+  for (const LeftoverClient& client : leftover_clients) {
+    root["leftover_clients"].push_back(
+        {{"pid", client.pid}, {"process", client.name}, {"ended", client.ended_by_us}});
+  }
+  for (const Ledger::UnsupportedCall& call : unsupported_calls)
+    root["unsupported_calls"].push_back({{"file", call.file}, {"call", call.name}, {"count", call.count}});
+  return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace understudy::cli

@@ -1,0 +1,42 @@
+// Report: what there is to say when a machine ends: findings of the ledger, processes that came without the
+// shim or stayed behind, calls the machine lacks. Empty when nothing is wrong.
+//
+// Owner: plain data, made by the server, printed by the supervisor. Units: times in ms since the machine
+// started. Errors: none. Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/core/ledger.h"
+#include "sim/core/machine.h"
+#include "sim/door/shimless_clients.h"
+
+namespace understudy::cli {
+
+struct LeftoverClient {
+  pid_t pid = 0;
+  std::string name;
+  bool ended_by_us = false;
+};
+
+struct Report {
+  std::vector<Finding> findings;
+  std::vector<door::ShimlessClient> shimless_clients;
+  std::vector<LeftoverClient> leftover_clients;
+  std::vector<Ledger::UnsupportedCall> unsupported_calls;
+  std::uint64_t seed = 0;
+  std::uint64_t started_ns = 0;
+
+  bool is_empty() const {
+    return findings.empty() && shimless_clients.empty() && leftover_clients.empty() &&
+           unsupported_calls.empty();
+  }
+  // Lines with the prefix "understudy: "; nothing when empty.
+  std::string text() const;
+  // One object; also when empty.
+  std::string json() const;
+};
+
+}  // namespace understudy::cli
