@@ -12,8 +12,7 @@
 
 namespace understudy::cli {
 
-OpenedDoor open_door(DoorChoice choice, Machine& machine, const MachineRoot& root,
-                     const std::string& mount_point) {
+OpenedDoor open_door(DoorChoice choice, Machine& machine, const std::string& mount_point) {
   OpenedDoor opened;
   if (choice == DoorChoice::kAuto || choice == DoorChoice::kFuse) {
     Result<std::unique_ptr<door::FuseDoor>> fuse =
@@ -29,8 +28,7 @@ OpenedDoor open_door(DoorChoice choice, Machine& machine, const MachineRoot& roo
                       opened.why_not_fuse));
   }
   std::string why;
-  Result<std::unique_ptr<door::SocketDoor>> socket =
-      door::SocketDoor::create(machine, mount_point, root.dynamic_list_path(), &why);
+  Result<std::unique_ptr<door::SocketDoor>> socket = door::SocketDoor::create(machine, mount_point, &why);
   if (!socket) throw UsageError(fmt::format("the socket door does not open: {}", why));
   opened.door = std::move(socket).value();
   return opened;

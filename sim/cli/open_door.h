@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "sim/cli/registry.h"
 #include "sim/door/door.h"
 
 namespace understudy::cli {
@@ -21,8 +20,7 @@ struct OpenedDoor {
 };
 
 // `mount_point` is where the tree is mounted; usually the root's own.
-OpenedDoor open_door(DoorChoice choice, Machine& machine, const MachineRoot& root,
-                     const std::string& mount_point);
+OpenedDoor open_door(DoorChoice choice, Machine& machine, const std::string& mount_point);
 
 // Throws when a tree cannot be mounted at `directory`: missing, in use, not empty.
 void check_mount_point(const std::string& directory);

@@ -35,7 +35,6 @@ class MachineRoot {
   const std::string& path() const { return path_; }
   std::string channel_path() const { return path_ + "/ctl"; }
   std::string tree_path() const { return path_ + "/fs"; }
-  std::string dynamic_list_path() const { return path_ + "/dynamic"; }
   int lock_fd() const { return lock_.get(); }
 
   void write_info(const MachineInfo& info) const;

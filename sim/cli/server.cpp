@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,6 +64,8 @@ void leave_the_terminal(std::vector<int> kept) {
   // A group of its own: Ctrl-C is for CMD.
   ::setpgid(0, 0);
   ::signal(SIGTTOU, SIG_IGN);
+  // The modes in the tree are the kernel's, not the user's.
+  ::umask(0);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   ::dup2(null, STDIN_FILENO);
   ::dup2(null, STDOUT_FILENO);
@@ -93,8 +96,8 @@ class Server {
   void start() {
     started_ns_ = machine_.clock().now_ns();
     if (plan_.compose) plan_.compose(machine_, plan_.description);
-    OpenedDoor opened = open_door(plan_.door, machine_, root_,
-                                  plan_.mount_point.empty() ? root_.tree_path() : plan_.mount_point);
+    OpenedDoor opened =
+        open_door(plan_.door, machine_, plan_.mount_point.empty() ? root_.tree_path() : plan_.mount_point);
     door_ = std::move(opened.door);
     why_not_fuse_ = std::move(opened.why_not_fuse);
     Result<std::unique_ptr<door::ChannelServer>> channel =

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "sim/core/process_memory.h"
 #include "sim/door/channel/channel_call.h"
 #include "sim/door/channel/server.h"
 
@@ -40,6 +41,12 @@ bool is_thread_of(pid_t tid, pid_t pid) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/task/%d", pid, tid);
   return tid > 0 && ::access(path, F_OK) == 0;
+}
+
+// Another value than the probe's means a pid that is not the one we see, and denies as much.
+bool is_memory_denied(pid_t pid, std::uint64_t probe_address) {
+  const Result<std::uint64_t> seen = ProcessMemory(pid).read_value<std::uint64_t>(probe_address);
+  return !seen || seen.value() != kMemoryProbe;
 }
 
 MmapRequest map_request_of(const RequestHeader& header) {
@@ -161,7 +168,8 @@ Result<void> Connection::hello(const Message& message) {
   client_ = std::move(client).value();
   server_.joined(shared_from_this(), client_);
   const HelloReply reply = server_.hello_reply();
-  reply_to(message, 0, std::as_bytes(std::span(&reply, 1)));
+  const bool denied = is_memory_denied(message.sender, message.header.address);
+  reply_to(message, 0, std::as_bytes(std::span(&reply, 1)), denied ? kMemoryIsDenied : 0u);
   return {};
 }
 

@@ -2,14 +2,19 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
+
+#include "sim/door/channel_protocol.h"
 
 namespace understudy::door {
 namespace {
 
-Result<void> write_file(int directory, const std::string& name, std::string_view content, mode_t mode) {
+Result<void> write_file(int directory, const std::string& name, std::string_view content, mode_t mode,
+                        std::optional<Stamp> stamp = std::nullopt) {
   const UniqueFd fd(::openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd) return last_errno();
   while (!content.empty()) {
@@ -17,6 +22,10 @@ Result<void> write_file(int directory, const std::string& name, std::string_view
     if (written < 0) return last_errno();
     content.remove_prefix(static_cast<std::size_t>(written));
   }
+  if (!stamp) return {};
+  const timespec time{stamp->seconds, static_cast<long>(stamp->nanoseconds)};
+  const timespec times[2] = {time, time};
+  if (::futimens(fd.get(), times) != 0) return last_errno();
   return {};
 }
 
@@ -37,7 +46,6 @@ class TreeWriter {
     return {};
   }
 
-  const std::string& dynamic_paths() const { return dynamic_paths_; }
   const std::string& failed_path() const { return failed_path_; }
 
  private:
@@ -49,27 +57,29 @@ class TreeWriter {
       if (!inside) return last_errno();
       return write_directory(inside.get(), item, path);
     }
-    if (const auto* node = std::get_if<NodeRef>(&item))
-      return write_file(directory, name, {}, (*node)->permissions());
+    if (const auto* node = std::get_if<NodeRef>(&item)) {
+      const dev_t number = (*node)->device_number();
+      return write_file(directory, name, {}, (*node)->permissions(),
+                        node_stamp(major(number), minor(number)));
+    }
     const SysfsTree::Entry& entry = *std::get<SysfsItem>(item).entry;
     if (const auto* link = std::get_if<SysfsTree::Link>(&entry.what)) {
       if (::symlinkat(link->target.c_str(), directory, name.c_str()) != 0) return last_errno();
       return {};
     }
     const auto& attribute = std::get<SysfsTree::Attribute>(entry.what);
-    if (attribute.show) dynamic_paths_ += path + "\n";
-    return write_file(directory, name, attribute.text, attribute.mode);
+    return write_file(directory, name, attribute.text, attribute.mode,
+                      attribute.show ? std::optional(kDynamicStamp) : std::nullopt);
   }
 
   const Tree& tree_;
-  std::string dynamic_paths_;
   std::string failed_path_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<SocketDoor>> SocketDoor::create(Machine& machine, const std::string& tree_directory,
-                                                       const std::string& dynamic_list, std::string* why) {
+                                                       std::string* why) {
   std::unique_ptr<SocketDoor> door(new SocketDoor(machine));
   const auto fail = [why](const std::string& path, Errno error) {
     *why = "cannot write " + path + ": " + std::strerror(error.number());
@@ -80,8 +90,6 @@ Result<std::unique_ptr<SocketDoor>> SocketDoor::create(Machine& machine, const s
   TreeWriter writer(door->tree());
   if (const Result<void> written = writer.write_directory(root.get(), RootDirectory{}, ""); !written)
     return fail(tree_directory + "/" + writer.failed_path(), written.error());
-  if (const Result<void> written = write_file(AT_FDCWD, dynamic_list, writer.dynamic_paths(), 0444); !written)
-    return fail(dynamic_list, written.error());
   return door;
 }
 

@@ -4,7 +4,7 @@
 //
 // Owner: see Door. Units: none. Errors: the errno of the file that could not be written, and its name in
 // words. Thread-safety: all methods from any thread. Mirrors: devtmpfs and sysfs, as a photograph; attributes
-// whose content is made when read are listed for the shim, which asks for them (kReadAttribute).
+// whose content is made when read are stamped for the shim, which asks for them (kReadAttribute).
 #pragma once
 
 #include <memory>
@@ -16,10 +16,10 @@ namespace understudy::door {
 
 class SocketDoor : public Door {
  public:
-  // Writes the tree below the existing directory `tree_directory`, and the list of attributes with changing
-  // content to `dynamic_list`. On failure `why` is a clause for a message.
+  // Writes the tree below the existing directory `tree_directory`. On failure `why` is a clause for a
+  // message.
   static Result<std::unique_ptr<SocketDoor>> create(Machine& machine, const std::string& tree_directory,
-                                                    const std::string& dynamic_list, std::string* why);
+                                                    std::string* why);
 
   std::string_view name() const override { return "socket"; }
 
