@@ -1,7 +1,6 @@
 #include "sim/kfd/gpu_vm.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
 #include "sim/kfd/amdgpu_bo.h"
@@ -14,15 +13,6 @@ constexpr std::uint64_t kPageMask = kPageBytes - 1;
 
 std::uint64_t end_of(const GpuMapping& mapping) {
   return mapping.start + mapping.size_bytes;
-}
-
-void set_fault(GpuFault* fault, std::uint64_t address, bool not_present, Access access) {
-  if (fault == nullptr) return;
-  *fault = GpuFault{};
-  fault->address = address & ~kPageMask;
-  fault->not_present = not_present;
-  fault->read_only = !not_present && access == Access::kWrite;
-  fault->no_execute = !not_present && access == Access::kExecute;
 }
 
 bool allowed(const PagePermissions& permissions, Access access) {
@@ -38,6 +28,15 @@ bool allowed(const PagePermissions& permissions, Access access) {
 }
 
 }  // namespace
+
+GpuFault GpuFault::of(std::uint64_t address, Access access, bool present) {
+  GpuFault fault;
+  fault.address = address & ~kPageMask;
+  fault.not_present = !present;
+  fault.read_only = present && access == Access::kWrite;
+  fault.no_execute = present && access == Access::kExecute;
+  return fault;
+}
 
 // amdgpu_vm.c: amdgpu_vm_verify_parameters.
 Result<void> GpuVm::check(const GpuMapping& mapping) const {
@@ -215,67 +214,18 @@ Result<void> GpuVm::pin_for_queue(std::uint64_t start, int delta) {
   return {};
 }
 
-std::optional<GpuVm::Chunk> GpuVm::translate(std::uint64_t address, std::uint64_t max_bytes, Access access,
-                                             GpuFault* fault) const {
+std::optional<Translation> GpuVm::translate(std::uint64_t address, std::uint64_t max_bytes, Access access,
+                                            GpuFault* fault) const {
   const std::shared_lock lock(mutex_);
   const auto found = covering(address);
   if (found == by_start_.end() || !allowed(found->second.permissions, access)) {
-    set_fault(fault, address, found == by_start_.end(), access);
+    *fault = GpuFault::of(address, access, /*present=*/found != by_start_.end());
     return std::nullopt;
   }
   const GpuMapping& mapping = found->second;
   const std::uint64_t into_mapping = address - mapping.start;
-  return Chunk{mapping.bo, mapping.bo_offset_bytes + into_mapping,
-               std::min(max_bytes, mapping.size_bytes - into_mapping)};
-}
-
-bool GpuVm::read(std::uint64_t address, std::span<std::byte> into, GpuFault* fault) const {
-  while (!into.empty()) {
-    const auto chunk = translate(address, into.size(), Access::kRead, fault);
-    if (!chunk) return false;
-    const auto part = into.first(chunk->bytes);
-    if (!chunk->bo) {
-      std::fill(part.begin(), part.end(), std::byte{0});  // PRT pages read as zero
-    } else if (const std::uint64_t moved = chunk->bo->read_pages(chunk->offset_bytes, part);
-               moved < part.size()) {
-      set_fault(fault, address + moved, true, Access::kRead);
-      return false;
-    }
-    address += chunk->bytes;
-    into = into.subspan(chunk->bytes);
-  }
-  return true;
-}
-
-bool GpuVm::write(std::uint64_t address, std::span<const std::byte> from, GpuFault* fault) const {
-  while (!from.empty()) {
-    const auto chunk = translate(address, from.size(), Access::kWrite, fault);
-    if (!chunk) return false;
-    if (chunk->bo) {
-      const std::uint64_t moved = chunk->bo->write_pages(chunk->offset_bytes, from.first(chunk->bytes));
-      if (moved < chunk->bytes) {
-        set_fault(fault, address + moved, true, Access::kWrite);
-        return false;
-      }
-    }
-    address += chunk->bytes;
-    from = from.subspan(chunk->bytes);
-  }
-  return true;
-}
-
-std::optional<PinnedBytes> GpuVm::contiguous(std::uint64_t address, std::uint64_t max_bytes, Access access,
-                                             GpuFault* fault) const {
-  const auto chunk = translate(address, max_bytes, access, fault);
-  if (!chunk) return std::nullopt;
-  if (!chunk->bo || !chunk->bo->buffer()) return PinnedBytes{};
-  BufferRef buffer = chunk->bo->buffer();
-  const Result<std::span<std::byte>> bytes = buffer->bytes();
-  if (!bytes) {
-    set_fault(fault, address, true, access);
-    return std::nullopt;
-  }
-  return PinnedBytes{bytes.value().subspan(chunk->offset_bytes, chunk->bytes), std::move(buffer)};
+  return Translation{mapping.bo, mapping.bo_offset_bytes + into_mapping,
+                     std::min(max_bytes, mapping.size_bytes - into_mapping)};
 }
 
 }  // namespace understudy::kfd

@@ -14,12 +14,9 @@
 #include <optional>
 #include <set>
 #include <shared_mutex>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
-#include "sim/core/buffer.h"
-#include "sim/core/client.h"
 #include "sim/core/result.h"
 
 namespace understudy::kfd {
@@ -53,12 +50,16 @@ struct GpuFault {
   bool not_present = false;
   bool read_only = false;
   bool no_execute = false;
+
+  // An access to a page that is not there, or forbids it.
+  static GpuFault of(std::uint64_t address, Access access, bool present);
 };
 
-// Bytes an engine may touch, and what keeps them mapped in the server.
-struct PinnedBytes {
-  std::span<std::byte> bytes;
-  BufferRef keep_alive;
+// What a device address stands for, up to the end of one mapping.
+struct Translation {
+  std::shared_ptr<AmdgpuBo> bo;  // keeps the pages alive; null: PRT, which swallows writes and reads as zero
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t size_bytes = 0;
 };
 
 class GpuVm {
@@ -91,27 +92,12 @@ class GpuVm {
   // Adds `delta` to queue_references of the mapping at `start`. ENOENT.
   Result<void> pin_for_queue(std::uint64_t start, int delta);
 
-  // Engines' access; ranges may span mappings. False with *fault filled on a miss, a forbidden access or
-  // vanished user pages; what lies before the fault was moved.
-  bool read(std::uint64_t address, std::span<std::byte> into, GpuFault* fault) const;
-  bool write(std::uint64_t address, std::span<const std::byte> from, GpuFault* fault) const;
-  // Bytes of a BO-backed range for in-place atomics and copies: as much as is contiguous in one mapping, at
-  // most max_bytes. Nothing on a miss or a forbidden access, with *fault filled; empty bytes for user pages,
-  // PRT and what else has no pages in the server (use read/write).
-  std::optional<PinnedBytes> contiguous(std::uint64_t address, std::uint64_t max_bytes, Access access,
-                                        GpuFault* fault) const;
+  // At most max_bytes from `address` on. Nothing on a miss or a forbidden access, with *fault filled.
+  std::optional<Translation> translate(std::uint64_t address, std::uint64_t max_bytes, Access access,
+                                       GpuFault* fault) const;
 
  private:
   using ByStart = std::map<std::uint64_t, GpuMapping>;
-  // One mapping's share of an access: `bytes` of it from `offset_bytes` of the BO.
-  struct Chunk {
-    std::shared_ptr<AmdgpuBo> bo;
-    std::uint64_t offset_bytes = 0;
-    std::uint64_t bytes = 0;
-  };
-
-  std::optional<Chunk> translate(std::uint64_t address, std::uint64_t max_bytes, Access access,
-                                 GpuFault* fault) const;
   // The rest requires mutex_.
   Result<void> check(const GpuMapping& mapping) const;
   ByStart::const_iterator covering(std::uint64_t address) const;

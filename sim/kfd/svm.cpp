@@ -299,19 +299,22 @@ void Svm::unpin_for_queue(std::uint64_t start, std::uint64_t size_bytes) {
   }
 }
 
-std::optional<PagePermissions> Svm::access(const Gpu& gpu, std::uint64_t address, bool xnack_enabled) const {
+std::optional<Svm::Accessible> Svm::access(const Gpu& gpu, std::uint64_t address, bool xnack_enabled) const {
   const auto index = supported_gpu(gpu.gpu_id());
   if (!index) return std::nullopt;
   const std::lock_guard lock(mutex_);
   const auto position = first_beyond(address);
   if (position == ranges_.end() || position->first > address) {
     if (!xnack_enabled) return std::nullopt;
-    return PagePermissions{true, true, false};
+    const std::uint64_t end = position == ranges_.end() ? GpuVm::kEndAddress : position->first;
+    return Accessible{{.readable = true, .writable = true}, end - address};
   }
   const Range& range = position->second;
   if (!range.access[*index] && !range.access_in_place[*index]) return std::nullopt;
-  return PagePermissions{true, !(range.flags & KFD_IOCTL_SVM_FLAG_GPU_RO),
-                         (range.flags & KFD_IOCTL_SVM_FLAG_GPU_EXEC) != 0};
+  const PagePermissions permissions{.readable = true,
+                                    .writable = !(range.flags & KFD_IOCTL_SVM_FLAG_GPU_RO),
+                                    .executable = (range.flags & KFD_IOCTL_SVM_FLAG_GPU_EXEC) != 0};
+  return Accessible{permissions, range.end - address};
 }
 
 std::size_t Svm::range_count() const {

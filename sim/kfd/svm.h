@@ -46,9 +46,13 @@ class Svm {
   Result<void> pin_for_queue(const Gpu& gpu, std::uint64_t start, std::uint64_t size_bytes);
   void unpin_for_queue(std::uint64_t start, std::uint64_t size_bytes);
 
-  // What `gpu` may do with the page at `address`; nothing when it has no access. Unregistered pages are open
-  // to it with XNACK.
-  std::optional<PagePermissions> access(const Gpu& gpu, std::uint64_t address, bool xnack_enabled) const;
+  // What `gpu` may do from `address` on, and for how many bytes that is known; nothing when it has no access.
+  // Unregistered pages are open to it with XNACK.
+  struct Accessible {
+    PagePermissions permissions;
+    std::uint64_t size_bytes = 0;
+  };
+  std::optional<Accessible> access(const Gpu& gpu, std::uint64_t address, bool xnack_enabled) const;
   std::size_t range_count() const;
 
  private:
