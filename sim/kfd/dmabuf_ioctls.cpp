@@ -72,13 +72,14 @@ Outcome KfdFile::export_dmabuf(Call& call, kfd_ioctl_export_dmabuf_args& args) {
                       close_on_exec);
 }
 
+// Before 6.8 the descriptor was looked at first.
 Outcome KfdFile::import_dmabuf(Call& call, kfd_ioctl_import_dmabuf_args& args) {
+  const auto dma_buf = call.machine().dmabufs().of_client_fd(call.client(), static_cast<int>(args.dmabuf_fd));
+  if (kfd_minor() < kFirstMinorOf6_8 && !dma_buf) return dma_buf.error();
   const std::lock_guard lock(process().mutex());
   ProcessDevice& device = *TRY(process().device(args.gpu_id));
   TRY(device.vm());
-  const DmaBufRef dma_buf =
-      TRY(call.machine().dmabufs().of_client_fd(call.client(), static_cast<int>(args.dmabuf_fd)));
-  TRY(import_memory(call, device, dma_buf, args.va_addr, args.handle));
+  TRY(import_memory(call, device, TRY(dma_buf), args.va_addr, args.handle));
   return 0;
 }
 

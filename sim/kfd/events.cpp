@@ -16,17 +16,12 @@ using uapi::kfd::KFD_IOC_WAIT_RESULT_TIMEOUT;
 
 constexpr std::uint32_t kFirstOtherId = 0x40000000;
 constexpr std::uint32_t kLastOtherId = 0x7fffffff;
-constexpr std::uint32_t kMaxWaited = uapi::kfd::KFD_SIGNAL_EVENT_LIMIT;
 constexpr std::uint32_t kTimeoutImmediate = 0;
 constexpr std::uint32_t kTimeoutInfinite = 0xffffffff;
 constexpr std::uint32_t kLongestFiniteTimeoutMs = 0x7fffffff;
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 // What the oldest user space can use of a page it has not mapped itself.
 constexpr std::uint64_t kUnmappedPageBytes = 256 * 8;
-// The first KFD minor of kernels without a signal page of their own. Not known exactly: 7.x has none, 1.17
-// (6.12) has one; chosen because 1.19 is the first minor of 7.x.
-constexpr unsigned kFirstMinorWithoutKernelPage = 19;
-
 // The entries up to the first unreadable one.
 std::vector<kfd_event_data> read_event_array(Call& call, const uapi::kfd::kfd_ioctl_wait_events_args& args) {
   std::vector<kfd_event_data> entries(args.num_events);
@@ -86,10 +81,9 @@ struct Events::Finished {
   }
 };
 
-Events::Events(Machine& machine, unsigned kfd_minor, std::uint64_t slot_limit)
+Events::Events(Machine& machine, const Rules& rules)
     : machine_(machine),
-      kernel_makes_page_(kfd_minor < kFirstMinorWithoutKernelPage),
-      slot_limit_(slot_limit),
+      rules_(rules),
       signal_events_(1, uapi::kfd::KFD_SIGNAL_EVENT_LIMIT - 1),
       other_events_(kFirstOtherId, kLastOtherId) {}
 
@@ -136,11 +130,11 @@ Events::Event* Events::find(std::uint32_t id) {
 // Requires mutex_. kfd_events.c: create_signal_event; slot 0 is never given out.
 Result<void> Events::check_free_slot() {
   if (!signal_page_) {
-    if (!kernel_makes_page_) return Errno(ENOMEM);
+    if (!rules_.kernel_makes_page) return Errno(ENOMEM);
     TRY(adopt_page(Buffer::create("kfd-signal-page", kSignalPageBytes), kUnmappedPageBytes));
   }
   const std::uint64_t usable = std::min<std::uint64_t>(mapped_bytes_, kSignalPageBytes) / 8 - 1;
-  if (signal_events_.size() >= std::min(usable, slot_limit_)) return Errno(ENOSPC);
+  if (signal_events_.size() >= std::min(usable, rules_.slot_limit)) return Errno(ENOSPC);
   return {};
 }
 
@@ -209,7 +203,7 @@ void Events::set_locked(Event& event, FinishedList& finished) {
 
 Outcome Events::wait(Call& call, uapi::kfd::kfd_ioctl_wait_events_args& args, bool with_event_age) {
   args.wait_result = KFD_IOC_WAIT_RESULT_FAIL;
-  if (args.num_events > kMaxWaited) return Errno(ENOMEM);
+  if (args.num_events > rules_.max_waited) return Errno(ENOMEM);
   auto wait = std::make_shared<Wait>();
   wait->call = call.shared_from_this();
   wait->args = &args;

@@ -27,8 +27,15 @@ class Events : public std::enable_shared_from_this<Events> {
   static constexpr std::uint64_t kSignalPageBytes = uapi::kfd::KFD_SIGNAL_EVENT_LIMIT * 8;
   static constexpr std::uint64_t kUnsignaledSlot = ~std::uint64_t{0};
 
-  // `slot_limit`: signal events a process may have (Limits::events).
-  Events(Machine& machine, unsigned kfd_minor, std::uint64_t slot_limit);
+  struct Rules {
+    // Kernels before 7.0 make a signal page when user space has passed none.
+    bool kernel_makes_page = false;
+    // How many events one wait may name.
+    std::uint32_t max_waited = uapi::kfd::KFD_SIGNAL_EVENT_LIMIT;
+    // Signal events a process may have (Limits::events).
+    std::uint64_t slot_limit = 0;
+  };
+  Events(Machine& machine, const Rules& rules);
   ~Events();
 
   // The page user space passes with the first CREATE_EVENT. EINVAL: there is one already, or it is too small.
@@ -99,8 +106,7 @@ class Events : public std::enable_shared_from_this<Events> {
   void leave_sleepers(const std::shared_ptr<Wait>& wait);
 
   Machine& machine_;
-  const bool kernel_makes_page_;
-  const std::uint64_t slot_limit_;
+  const Rules rules_;
   mutable std::mutex mutex_;  // guards all below
   IdTable<Event> signal_events_;
   IdTable<Event> other_events_;

@@ -30,6 +30,12 @@ std::shared_ptr<KfdProcess> KfdDriver::ensure_process(const ClientRef& client) {
   return process;
 }
 
+std::shared_ptr<KfdProcess> KfdDriver::process_of(const Client& client) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = processes_.find(client.id());
+  return found == processes_.end() ? nullptr : found->second;
+}
+
 std::shared_ptr<KfdProcess> KfdDriver::process_of_pid(pid_t pid) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, process] : processes_) {

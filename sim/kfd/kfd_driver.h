@@ -21,6 +21,11 @@
 
 namespace understudy::kfd {
 
+// KFD minors at which behaviour changed without a number of its own; the kernel they came with.
+inline constexpr unsigned kFirstMinorOf6_8 = 15;
+inline constexpr unsigned kFirstMinorOf6_12 = 17;
+inline constexpr unsigned kFirstMinorOf7 = 19;
+
 class KfdDriver {
  public:
   // `topology_node_count`: CPU and GPU nodes of the topology, the bound of GET_PROCESS_APERTURES_NEW.
@@ -42,6 +47,7 @@ class KfdDriver {
 
   // The one process object of the client's address space, made at first use. Any number of opens share it.
   std::shared_ptr<KfdProcess> ensure_process(const ClientRef& client);
+  std::shared_ptr<KfdProcess> process_of(const Client& client) const;
   std::shared_ptr<KfdProcess> process_of_pid(pid_t pid) const;  // null: no KFD process
   std::vector<std::shared_ptr<KfdProcess>> processes() const;
 

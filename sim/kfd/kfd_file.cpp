@@ -14,6 +14,7 @@ using namespace uapi::kfd;
 
 constexpr std::uint64_t kUserGpuvmBase = 0x10000;  // AMDGPU_VA_RESERVED_BOTTOM
 constexpr std::uint64_t kUserGpuvmLimit = 0x7fff'ffff'ffff;
+constexpr std::uint64_t kPageMask = 4095;
 constexpr std::uint32_t kTileConfigs = 32;
 constexpr std::uint32_t kMacroTileConfigs = 16;
 
@@ -77,33 +78,36 @@ void KfdFile::ioctl(const CallRef& call) {
   run_row(call, row, plan);
 }
 
+// Kernels before 7.0 map what belongs to the caller, whoever opened the file.
+Result<std::shared_ptr<KfdProcess>> KfdFile::process_for_mmap(const Client& client) const {
+  if (kfd_minor() < kFirstMinorOf7) {
+    auto process = driver_->process_of(client);
+    if (!process) return Errno(EINVAL);
+    return process;
+  }
+  if (!is_opener(client)) return Errno(EBADF);
+  return process().shared_from_this();
+}
+
 // kfd_chardev.c: kfd_mmap.
 Result<MmapTarget> KfdFile::mmap(Call& call, const MmapRequest& request) {
-  if (!is_opener(call.client())) return Errno(EBADF);
+  const auto process = TRY(process_for_mmap(call.client()));
   const MmapOffset offset = MmapOffset::from(request.offset_bytes);
-  switch (offset.type) {
-    case MmapType::kDoorbell: {
-      const std::lock_guard lock(process().mutex());
-      const auto device = process().device(offset.gpu_id);
-      if (!device) return Errno(ENODEV);
-      if (request.length_bytes != KfdProcess::kDoorbellSliceBytes) return Errno(EINVAL);
-      UniqueFd pages = TRY(device.value()->ensure_doorbells()->open_description(Hold::kMapLockByte, true));
-      return MmapTarget{std::move(pages), 0, /*is_doorbell=*/true};
-    }
-    case MmapType::kMmio: {
-      const std::lock_guard lock(process().mutex());
-      const auto device = process().device(offset.gpu_id);
-      if (!device) return Errno(ENODEV);
-      if (request.length_bytes != KfdProcess::kMmioPageBytes) return Errno(EINVAL);
-      UniqueFd pages = TRY(device.value()->ensure_mmio_page()->open_description(Hold::kMapLockByte, true));
-      return MmapTarget{std::move(pages), 0};
-    }
-    case MmapType::kEvents: {
-      const BufferRef page = TRY(process().events().map_kernel_page(request.length_bytes));
-      return MmapTarget{TRY(page->open_description(Hold::kMapLockByte, true)), 0};
-    }
-    case MmapType::kReservedMemory:
-      break;
+  const std::uint64_t length_bytes = (request.length_bytes + kPageMask) & ~kPageMask;
+  if (offset.type == MmapType::kEvents) {
+    const BufferRef page = TRY(process->events().map_kernel_page(length_bytes));
+    return MmapTarget{TRY(page->open_description(Hold::kMapLockByte, true)), 0};
+  }
+  if (offset.type == MmapType::kReservedMemory && kfd_minor() >= kFirstMinorOf7) return Errno(EINVAL);
+  const std::lock_guard lock(process->mutex());
+  const auto device = process->device(offset.gpu_id);
+  if (!device) return Errno(ENODEV);
+  if (offset.type == MmapType::kDoorbell && length_bytes == KfdProcess::kDoorbellSliceBytes) {
+    UniqueFd pages = TRY(device.value()->ensure_doorbells()->open_description(Hold::kMapLockByte, true));
+    return MmapTarget{std::move(pages), 0, /*is_doorbell=*/true};
+  }
+  if (offset.type == MmapType::kMmio && length_bytes == KfdProcess::kMmioPageBytes) {
+    return MmapTarget{TRY(device.value()->ensure_mmio_page()->open_description(Hold::kMapLockByte, true)), 0};
   }
   return Errno(EINVAL);
 }

@@ -81,6 +81,7 @@ class KfdFile : public File {
   Outcome create_process(Call& call);
 
  private:
+  Result<std::shared_ptr<KfdProcess>> process_for_mmap(const Client& client) const;
   bool is_opener(const Client& client) const { return client.id() == opener_->client()->id(); }
   unsigned kfd_minor() const { return driver_->kfd_minor(); }
   std::string ledger_key(KfdHandle handle) const;

@@ -7,9 +7,22 @@
 namespace understudy::kfd {
 namespace {
 
+// Before 7.0 only the largest kmalloc() bounds a wait: 4 MiB of 56 bytes each.
+constexpr std::uint32_t kMaxWaitersOf6 = 4 * 1024 * 1024 / 56;
+
 std::uint64_t next_key() {
   static std::atomic<std::uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+Events::Rules event_rules(const KfdDriver& driver) {
+  Events::Rules rules;
+  rules.slot_limit = driver.machine().settings().limits.events;
+  if (driver.kfd_minor() < kFirstMinorOf7) {
+    rules.kernel_makes_page = true;
+    rules.max_waited = kMaxWaitersOf6;
+  }
+  return rules;
 }
 
 }  // namespace
@@ -34,8 +47,7 @@ KfdProcess::KfdProcess(KfdDriver& driver, ClientRef client, bool secondary)
       client_(std::move(client)),
       key_(next_key()),
       secondary_(secondary),
-      events_(std::make_shared<Events>(driver.machine(), driver.kfd_minor(),
-                                       driver.machine().settings().limits.events)),
+      events_(std::make_shared<Events>(driver.machine(), event_rules(driver))),
       svm_(client_, driver.gpus()),
       queues_(driver, *this) {
   for (const auto& gpu : driver.gpus()) devices_.emplace_back(*gpu);

@@ -62,7 +62,7 @@ struct ProcessDevice {
 
 enum class RuntimeState : std::uint8_t { kDisabled, kEnabled };
 
-class KfdProcess {
+class KfdProcess : public std::enable_shared_from_this<KfdProcess> {
  public:
   static constexpr std::uint64_t kDoorbellSliceBytes = 8192;  // 1024 doorbells of 8 bytes
   static constexpr std::uint64_t kMmioPageBytes = 4096;

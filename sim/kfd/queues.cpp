@@ -10,8 +10,6 @@ namespace understudy::kfd {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
-// Kernels from 6.12 (KFD 1.17) on insist that a queue's buffers are exactly mapped, and keep them mapped.
-constexpr unsigned kFirstMinorThatChecksBuffers = 17;
 constexpr unsigned kMaxQueuesPerProcess = 127;       // HWS limit
 constexpr unsigned kMaxQueuesPerProcessGfx94 = 255;  // gfx 9.4.3 to 9.5.0
 // Doorbells that belong to SDMA and other engines, in each half of the slice
@@ -71,9 +69,9 @@ std::size_t Queues::count_on(const Gpu& gpu) const {
   return device_states_.at(gpu.placement().index).queue_count;
 }
 
-// kfd_queue.c: kfd_queue_acquire_buffers.
+// kfd_queue.c: kfd_queue_acquire_buffers. Kernels before 6.12 look at none of them.
 Result<void> Queues::pin_buffers(Queue& queue) {
-  if (driver_.kfd_minor() < kFirstMinorThatChecksBuffers) return {};
+  if (driver_.kfd_minor() < kFirstMinorOf6_12) return {};
   const QueueProperties& properties = queue.properties;
   const GpuProfile& profile = queue.device->gpu.profile();
   GpuVm& vm = *TRY(queue.device->vm());
@@ -226,7 +224,7 @@ Result<void> Queues::update(std::uint32_t id, std::uint64_t ring_address, std::u
   Queue* queue = find(id);
   if (queue == nullptr) return Errno(EFAULT);
   QueueProperties& properties = queue->properties;
-  if (driver_.kfd_minor() >= kFirstMinorThatChecksBuffers && ring_address != 0 && ring_size_bytes != 0) {
+  if (driver_.kfd_minor() >= kFirstMinorOf6_12 && ring_address != 0 && ring_size_bytes != 0) {
     GpuVm& vm = *TRY(queue->device->vm());
     const auto ring = exact_mapping(vm, ring_address, align_up(ring_size_bytes));
     if (!ring) return Errno(EFAULT);
