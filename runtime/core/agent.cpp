@@ -6,8 +6,10 @@ namespace {
 // Marks in the upper half keep a handle of one kind from passing for another.
 constexpr uint64_t kAgentMark = uint64_t{0xA6E7} << 48;
 constexpr uint64_t kPoolMark = uint64_t{0x900A} << 48;
+constexpr uint64_t kIsaMark = uint64_t{0x15A0} << 48;
+constexpr uint64_t kCacheMark = uint64_t{0xCAC4} << 48;
 constexpr uint64_t kMarkMask = uint64_t{0xFFFF} << 48;
-constexpr int kPoolShift = 24;
+constexpr int kAgentShift = 24;
 
 }  // namespace
 
@@ -16,7 +18,7 @@ hsa_agent_t Agent::handle() const {
 }
 
 hsa_amd_memory_pool_t Pool::handle() const {
-  return {kPoolMark | uint64_t{owner_.index()} << kPoolShift | index_};
+  return {kPoolMark | uint64_t{owner_.index()} << kAgentShift | index_};
 }
 
 uint32_t Pool::global_flags() const {
@@ -51,6 +53,36 @@ AgentDirectory::AgentDirectory(std::span<const std::shared_ptr<Driver>> drivers)
 
 void AgentDirectory::add(Device& device) {
   agents_.emplace_back(static_cast<uint32_t>(agents_.size()), device);
+  const DeviceInfo& info = device.info();
+  for (const std::string& name : info.isa_names) {
+    if (!isa_named(name)) isas_.push_back({name, info.wavefront_size, info.fast_f16});
+  }
+}
+
+const Isa* AgentDirectory::find(hsa_isa_t handle) const {
+  const uint64_t index = handle.handle & ~kMarkMask;
+  return (handle.handle & kMarkMask) == kIsaMark && index < isas_.size() ? &isas_[index] : nullptr;
+}
+
+std::optional<hsa_isa_t> AgentDirectory::isa_named(std::string_view name) const {
+  for (size_t i = 0; i < isas_.size(); ++i) {
+    if (isas_[i].name == name) return hsa_isa_t{kIsaMark | i};
+  }
+  return std::nullopt;
+}
+
+hsa_cache_t AgentDirectory::cache_handle(const Agent& agent, size_t position) {
+  return {kCacheMark | uint64_t{agent.index()} << kAgentShift | position};
+}
+
+const CacheInfo* AgentDirectory::find(hsa_cache_t handle, Agent** agent) {
+  const uint64_t position = handle.handle & ~kMarkMask;
+  const uint64_t agent_index = position >> kAgentShift;
+  const uint64_t cache_index = position & ((uint64_t{1} << kAgentShift) - 1);
+  if ((handle.handle & kMarkMask) != kCacheMark || agent_index >= agents_.size()) return nullptr;
+  *agent = &agents_[agent_index];
+  const std::vector<CacheInfo>& caches = (*agent)->info().caches;
+  return cache_index < caches.size() ? &caches[cache_index] : nullptr;
 }
 
 Agent* AgentDirectory::find(hsa_agent_t handle) {
@@ -61,8 +93,8 @@ Agent* AgentDirectory::find(hsa_agent_t handle) {
 
 Pool* AgentDirectory::find(hsa_amd_memory_pool_t handle) {
   const uint64_t position = handle.handle & ~kMarkMask;
-  const uint64_t agent_index = position >> kPoolShift;
-  const uint64_t pool_index = position & ((uint64_t{1} << kPoolShift) - 1);
+  const uint64_t agent_index = position >> kAgentShift;
+  const uint64_t pool_index = position & ((uint64_t{1} << kAgentShift) - 1);
   if ((handle.handle & kMarkMask) != kPoolMark || agent_index >= agents_.size()) return nullptr;
   std::deque<Pool>& pools = agents_[agent_index].pools();
   return pool_index < pools.size() ? &pools[pool_index] : nullptr;
@@ -71,6 +103,16 @@ Pool* AgentDirectory::find(hsa_amd_memory_pool_t handle) {
 Agent* AgentDirectory::agent_of(const Device& device) {
   for (Agent& agent : agents_) {
     if (&agent.device() == &device) return &agent;
+  }
+  return nullptr;
+}
+
+Pool* AgentDirectory::system_pool() {
+  for (Agent& agent : agents_) {
+    if (agent.kind() != DeviceKind::kCpu) continue;
+    for (Pool& pool : agent.pools()) {
+      if (pool.info().fine_grained && pool.info().placement == Placement::kHost) return &pool;
+    }
   }
   return nullptr;
 }

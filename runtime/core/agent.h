@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/driver/driver.h"
@@ -61,6 +64,13 @@ class Agent {
   std::deque<Pool> pools_;
 };
 
+// An instruction set, shared by all agents that have it.
+struct Isa {
+  std::string name;
+  uint32_t wavefront_size = 0;
+  bool fast_f16 = false;
+};
+
 // All agents of the machine: CPUs, then GPUs, then NPUs.
 class AgentDirectory {
  public:
@@ -70,7 +80,14 @@ class AgentDirectory {
 
   Agent* find(hsa_agent_t handle);
   Pool* find(hsa_amd_memory_pool_t handle);
+  const Isa* find(hsa_isa_t handle) const;
+  std::optional<hsa_isa_t> isa_named(std::string_view name) const;
+  // The caches of an agent are numbered; a handle carries both.
+  static hsa_cache_t cache_handle(const Agent& agent, size_t position);
+  const CacheInfo* find(hsa_cache_t handle, Agent** agent);
   Agent* agent_of(const Device& device);
+  // Fine-grained system memory; null on a machine without CPU agents.
+  Pool* system_pool();
   // The pool an object of this device and placement would have come from; nullptr if this machine shows none.
   Pool* pool_of(const Device& device, Placement placement);
 
@@ -78,6 +95,7 @@ class AgentDirectory {
   void add(Device& device);
 
   std::deque<Agent> agents_;
+  std::vector<Isa> isas_;
 };
 
 }  // namespace hsa_rt

@@ -15,6 +15,12 @@ std::vector<Agent*> MappedRange::agents_with_access() const {
   return agents;
 }
 
+std::vector<AccessRequest> MappedRange::grants() const {
+  std::vector<AccessRequest> requests;
+  for (const Grant& grant : grants_) requests.push_back({grant.agent, grant.permission});
+  return requests;
+}
+
 std::vector<AccessRequest> MappedRange::revoke_all() const {
   std::vector<AccessRequest> requests;
   for (const Grant& grant : grants_) requests.push_back({grant.agent, Permission::kNone});

@@ -40,7 +40,8 @@ class MappedRange {
   Permission permission_of(const Agent& agent) const;
   bool cpu_can_read() const { return window_ != Permission::kNone; }
   std::vector<Agent*> agents_with_access() const;
-  // Requests that revoke everything granted.
+  // Everything granted, and the requests that revoke it all.
+  std::vector<AccessRequest> grants() const;
   std::vector<AccessRequest> revoke_all() const;
 
   // Drops all access and the reference on the memory, whatever the drivers say. For shutdown and failed
@@ -48,6 +49,7 @@ class MappedRange {
   void abandon();
   // Gives up the reference on the memory. Requires that nobody has access any more.
   std::shared_ptr<Memory> take_memory() { return std::move(memory_); }
+  void put_memory(std::shared_ptr<Memory> memory) { memory_ = std::move(memory); }
 
  private:
   friend class AccessChange;

@@ -76,6 +76,7 @@ struct DeviceInfo {
   uint32_t sdma_firmware_version = 0;
   uint32_t sdma_engines = 0;
   uint32_t sdma_xgmi_engines = 0;
+  uint64_t timestamp_frequency_hz = 0;
   uint32_t max_queues = 0;
   uint64_t queue_min_packets = 0;
   uint64_t queue_max_packets = 0;

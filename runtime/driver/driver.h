@@ -77,9 +77,18 @@ enum class SvmAttribute : uint32_t {
   kGranularity = 7,
 };
 
+enum SvmFlag : uint32_t {
+  kSvmHostAccess = 1 << 0,
+  kSvmCoherent = 1 << 1,
+  kSvmHiveLocal = 1 << 2,
+  kSvmReadOnly = 1 << 3,
+  kSvmExecutable = 1 << 4,
+  kSvmReadMostly = 1 << 5,
+};
+
 struct SvmSetting {
   SvmAttribute attribute = SvmAttribute::kAccess;
-  uint32_t value = 0;  // flags or granularity
+  uint32_t value = 0;  // SvmFlags or granularity
   Device* device =
       nullptr;  // locations and accesses; nullptr is system memory, or "undefined" with undefined_location
   bool undefined_location = false;

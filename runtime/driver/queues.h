@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "runtime/base/expected.h"
@@ -46,12 +47,17 @@ struct CompletionTarget {
   uint64_t end_timestamp_address = 0;
 };
 
-struct CopyJob {
+struct CopySegment {
   uint64_t destination = 0;
-  uint64_t source = 0;      // unused for fills
-  uint64_t size_bytes = 0;  // fills: a multiple of 4
-  bool fill = false;
-  uint32_t fill_value = 0;
+  uint64_t source = 0;
+  uint64_t size_bytes = 0;
+};
+
+// Copies the segments, or fills [destination, destination + size) of each with a repeated dword (sizes then
+// are multiples of 4). Starts when all values waited for are zero.
+struct CopyJob {
+  std::span<const CopySegment> segments;
+  std::optional<uint32_t> fill_value;
   std::span<const uint64_t> wait_for_zero;  // addresses of 64-bit signal values
   CompletionTarget completion;
 };

@@ -12,6 +12,8 @@
 namespace hsa_rt {
 namespace {
 
+constexpr uint64_t kNsPerSecond = 1'000'000'000;
+
 class HostMemory final : public Memory {
  public:
   HostMemory(Device& device, uint64_t size_bytes, UniqueFd fd)
@@ -67,9 +69,8 @@ class HostDevice final : public Device {
   Result<ClockCounters> clock_counters() const override {
     struct timespec now {};
     ::clock_gettime(CLOCK_BOOTTIME, &now);
-    const uint64_t ns =
-        static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-    return ClockCounters{ns, ns, ns, 1'000'000'000};
+    const uint64_t ns = static_cast<uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<uint64_t>(now.tv_nsec);
+    return ClockCounters{ns, ns, ns, kNsPerSecond};
   }
 
  private:
@@ -106,7 +107,10 @@ std::string first_word(const std::string& path) {
 
 HostDriver::HostDriver(std::vector<DeviceInfo> nodes) {
   if (nodes.empty()) nodes.push_back(node_from_proc());
-  for (DeviceInfo& node : nodes) devices_.push_back(std::make_unique<HostDevice>(*this, std::move(node)));
+  for (DeviceInfo& node : nodes) {
+    node.timestamp_frequency_hz = kNsPerSecond;
+    devices_.push_back(std::make_unique<HostDevice>(*this, std::move(node)));
+  }
 }
 
 std::vector<PoolInfo> system_memory_pools(uint64_t size_bytes) {

@@ -39,6 +39,7 @@ Result<std::unique_ptr<KfdDevice>> KfdDevice::create(KfdDriver& driver, const To
 
   if (const Result<RenderDeviceInfo> device = query_render_device(*file)) {
     info.asic_family = device.value().family;
+    info.timestamp_frequency_hz = device.value().counter_frequency_hz;
     if (const std::string name = marketing_name(info.chip_id, device.value().pci_revision); !name.empty()) {
       info.product_name = name;
     }

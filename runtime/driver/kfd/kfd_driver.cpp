@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +12,7 @@
 
 #include "runtime/driver/ioctl.h"
 #include "uapi/kfd.h"
+#include "uapi/kfd_sysfs.h"
 
 namespace hsa_rt::kfd {
 namespace {
@@ -70,6 +72,16 @@ Result<void> svm_ioctl(int kfd_fd, uint32_t operation, const AddressSpan& span,
   std::memcpy(attributes.data(), bytes.data() + sizeof(Args), attributes.size() * sizeof(Attribute));
   return {};
 }
+
+// The interface's numbers are the kernel's, so values pass through unchanged.
+static_assert(kSvmHostAccess == uapi::kfd::KFD_IOCTL_SVM_FLAG_HOST_ACCESS &&
+              kSvmCoherent == uapi::kfd::KFD_IOCTL_SVM_FLAG_COHERENT &&
+              kSvmHiveLocal == uapi::kfd::KFD_IOCTL_SVM_FLAG_HIVE_LOCAL &&
+              kSvmReadOnly == uapi::kfd::KFD_IOCTL_SVM_FLAG_GPU_RO &&
+              kSvmExecutable == uapi::kfd::KFD_IOCTL_SVM_FLAG_GPU_EXEC &&
+              kSvmReadMostly == uapi::kfd::KFD_IOCTL_SVM_FLAG_GPU_READ_MOSTLY);
+static_assert(static_cast<uint32_t>(SvmAttribute::kAccess) == uapi::kfd::KFD_IOCTL_SVM_ATTR_ACCESS &&
+              static_cast<uint32_t>(SvmAttribute::kGranularity) == uapi::kfd::KFD_IOCTL_SVM_ATTR_GRANULARITY);
 
 bool names_device(SvmAttribute attribute) {
   switch (attribute) {
@@ -164,6 +176,13 @@ Result<std::vector<uint8_t>> KfdDriver::dmabuf_metadata(int dmabuf_fd) {
   std::vector<uint8_t> metadata(kUsualBytes);
   TRY(query_dmabuf(kfd_.get(), dmabuf_fd, metadata));
   return metadata;
+}
+
+SvmRanges* KfdDriver::svm() {
+  const bool all = std::ranges::all_of(gpus_, [](const KfdDevice* gpu) {
+    return (gpu->properties().get("capability") & uapi::kfd_sysfs::HSA_CAP_SVMAPI_SUPPORTED) != 0;
+  });
+  return gpus_.empty() || !all ? nullptr : this;
 }
 
 KfdDevice* KfdDriver::gpu_by_id(uint32_t gpu_id) const {

@@ -34,7 +34,8 @@ class KfdDriver final : public Driver, public SvmRanges {
   Result<std::vector<uint8_t>> dmabuf_metadata(int dmabuf_fd) override;
   // Without a GPU there is no memory that could hold the signal slots.
   EventSource* events() override { return gpus_.empty() ? nullptr : &events_; }
-  SvmRanges* svm() override { return gpus_.empty() ? nullptr : this; }
+  // Offered when every GPU can take part.
+  SvmRanges* svm() override;
 
   Result<void> set_attributes(const AddressSpan& span, std::span<const SvmSetting> settings) override;
   Result<void> get_attributes(const AddressSpan& span, std::span<SvmSetting> settings) override;

@@ -38,9 +38,11 @@ class SdmaEngine final : public CopyEngine {
   Result<void> submit(const CopyJob& job) override {
     const std::lock_guard guard(lock_);
     write_prologue(job);
-    for (uint64_t done = 0; done < job.size_bytes;) {
-      if (writer_.dwords().size() >= kPieceDwords) flush_piece();
-      done += write_chunk(job, done);
+    for (const CopySegment& segment : job.segments) {
+      for (uint64_t done = 0; done < segment.size_bytes;) {
+        if (writer_.dwords().size() >= kPieceDwords) flush_piece();
+        done += write_chunk(segment, done, job.fill_value);
+      }
     }
     write_epilogue(job);
     flush_piece();
@@ -77,13 +79,13 @@ class SdmaEngine final : public CopyEngine {
     writer_.invalidate_caches();
   }
 
-  uint64_t write_chunk(const CopyJob& job, uint64_t done) {
-    const uint64_t limit = job.fill ? SdmaWriter::kMaxFillBytes : variant_.max_copy_bytes;
-    const uint64_t size = std::min(job.size_bytes - done, limit);
-    if (job.fill) {
-      writer_.fill(job.destination + done, job.fill_value, size);
+  uint64_t write_chunk(const CopySegment& segment, uint64_t done, std::optional<uint32_t> fill_value) {
+    const uint64_t limit = fill_value ? SdmaWriter::kMaxFillBytes : variant_.max_copy_bytes;
+    const uint64_t size = std::min(segment.size_bytes - done, limit);
+    if (fill_value) {
+      writer_.fill(segment.destination + done, *fill_value, size);
     } else {
-      writer_.copy_linear(job.destination + done, job.source + done, size);
+      writer_.copy_linear(segment.destination + done, segment.source + done, size);
     }
     return size;
   }
