@@ -1,0 +1,112 @@
+// readlink(2): links into the tree, and those of /proc that name what a descriptor or working directory is.
+// Mirrors: fs/proc/base.c: proc_pid_readlink; dma-buf.c: dmabuffs_dname.
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <string_view>
+
+#include "sim/door/shim/descriptor.h"
+#include "sim/door/shim/dmabuf.h"
+#include "sim/door/shim/export.h"
+#include "sim/door/shim/next.h"
+#include "sim/door/shim/place.h"
+#include "sim/door/shim/raw.h"
+
+namespace understudy::shim {
+namespace {
+
+UNDERSTUDY_NEXT(readlink);
+UNDERSTUDY_NEXT(readlinkat);
+
+constexpr unsigned kMaxTargetBytes = 1024;
+
+ssize_t next_of_readlinkat(int directory, const char* path, char* target, size_t size) {
+  if (directory == AT_FDCWD) {
+    if (auto* const next = next_readlink.get()) return next(path, target, size);
+  } else if (auto* const next = next_readlinkat.get()) {
+    return next(directory, path, target, size);
+  }
+  return as_library_result(raw(SYS_readlinkat, directory, path, target, size));
+}
+
+// The number of our own descriptor that a name in /proc stands for, or -1.
+int descriptor_named_by(const char* path) {
+  char own[32];
+  ::snprintf(own, sizeof own, "/proc/%ld/fd/", raw(SYS_getpid));
+  for (const char* directory :
+       {"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/", static_cast<const char*>(own)}) {
+    const std::size_t length = ::strlen(directory);
+    if (::strncmp(path, directory, length) != 0) continue;
+    const char* const digits = path + length;
+    char* end;
+    const long number = ::strtol(digits, &end, 10);
+    return *digits >= '0' && *digits <= '9' && *end == '\0' ? static_cast<int>(number) : -1;
+  }
+  return -1;
+}
+
+// What the kernel's own driver would have named the file, in the place of what it is underneath.
+std::size_t rename_descriptor(int fd, std::string_view target, char* renamed) {
+  if (target.starts_with("/memfd:")) {
+    if (!is_dma_buf(describe(fd))) return 0;
+    return ::strlen(::strcpy(renamed, "/dmabuf:"));
+  }
+  DeviceNumber number;
+  if (!target.starts_with("socket:") || !is_machine_socket(fd, &number) || number.major == 0) return 0;
+  char node[kMaxNodeNameBytes];
+  name_of_node(number, node);
+  return static_cast<std::size_t>(::snprintf(renamed, kMaxTargetBytes, "/dev/%s", node));
+}
+
+// The machine's name for a target, into `renamed`; 0 when it has no other.
+std::size_t rename_target(const char* path, char* target, char* renamed) {
+  if (const char* const name = root::name_on_machine(target)) return ::strlen(::strcpy(renamed, name));
+  const int fd = descriptor_named_by(path);
+  return fd < 0 ? 0 : rename_descriptor(fd, target, renamed);
+}
+
+ssize_t read_link(int directory, const char* path, char* target, size_t size) {
+  const Place place(directory, path);
+  const ssize_t got = next_of_readlinkat(place.directory(), place.path(), target, size);
+  if (got <= 0 || place.in_tree() || !root::active()) return got;
+  // Only links of /proc lead into the tree or to what has no name, and those are absolute.
+  if (target[0] != '/' && target[0] != 's') return got;
+  char whole[kMaxTargetBytes];
+  char renamed[kMaxTargetBytes];
+  const long whole_bytes = raw(SYS_readlinkat, directory, path, whole, sizeof whole - 1);
+  if (whole_bytes <= 0 || whole_bytes == sizeof whole - 1) return got;
+  whole[whole_bytes] = '\0';
+  std::size_t bytes = rename_target(path, whole, renamed);
+  if (bytes == 0) return got;
+  if (bytes > size) bytes = size;
+  ::memcpy(target, renamed, bytes);
+  return static_cast<ssize_t>(bytes);
+}
+
+}  // namespace
+
+UNDERSTUDY_EXPORT ssize_t readlink(const char* path, char* target, size_t size) noexcept {
+  return read_link(AT_FDCWD, path, target, size);
+}
+
+UNDERSTUDY_EXPORT ssize_t readlinkat(int directory, const char* path, char* target, size_t size) noexcept {
+  return read_link(directory, path, target, size);
+}
+
+// What programs built with _FORTIFY_SOURCE call: the last size is that of the program's buffer.
+UNDERSTUDY_EXPORT ssize_t __readlink_chk(const char* path, char* target, size_t size,
+                                         size_t real_size) noexcept {
+  if (size > real_size) __chk_fail();
+  return read_link(AT_FDCWD, path, target, size);
+}
+
+UNDERSTUDY_EXPORT ssize_t __readlinkat_chk(int directory, const char* path, char* target, size_t size,
+                                           size_t real_size) noexcept {
+  if (size > real_size) __chk_fail();
+  return read_link(directory, path, target, size);
+}
+
+}  // namespace understudy::shim

@@ -1,0 +1,104 @@
+#include "sim/door/shim/node.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "sim/door/channel_protocol.h"
+#include "sim/door/shim/raw.h"
+#include "sim/door/shim/root.h"
+
+namespace understudy::shim {
+namespace {
+
+constexpr unsigned kDrmMajor = 226;
+constexpr unsigned kAccelMajor = 261;
+constexpr unsigned kFirstRenderMinor = 128;
+constexpr std::uint32_t kFirstNodeInode = 256;
+
+// The tree's device, so that a file elsewhere with a node's time stamp stays what it is.
+bool is_on_tree(dev_t device) {
+  struct stat info;
+  return raw(SYS_newfstatat, AT_FDCWD, root::tree().data(), &info, 0) == 0 && info.st_dev == device;
+}
+
+bool is_node(mode_t mode, door::Stamp stamp, dev_t device, DeviceNumber* number) {
+  if (!S_ISREG(mode) || !door::is_node_stamp(stamp) || !is_on_tree(device)) return false;
+  *number = {door::major_of(stamp), door::minor_of(stamp)};
+  return true;
+}
+
+// One number for a node, though each open file behind it has an inode of its own.
+ino_t inode_of(DeviceNumber number) {
+  return kFirstNodeInode + (static_cast<ino_t>(number.major) << 20 | number.minor);
+}
+
+mode_t as_device(mode_t mode) {
+  return (mode & ~static_cast<mode_t>(S_IFMT)) | S_IFCHR;
+}
+
+}  // namespace
+
+bool is_drm(DeviceNumber number) {
+  return number.major == kDrmMajor || number.major == kAccelMajor;
+}
+
+bool is_node(const struct stat& info, DeviceNumber* number) {
+  return is_node(info.st_mode, {info.st_mtim.tv_sec, static_cast<std::uint32_t>(info.st_mtim.tv_nsec)},
+                 info.st_dev, number);
+}
+
+bool is_node(const struct statx& info, DeviceNumber* number) {
+  return is_node(info.stx_mode, {info.stx_mtime.tv_sec, info.stx_mtime.tv_nsec},
+                 makedev(info.stx_dev_major, info.stx_dev_minor), number);
+}
+
+bool is_dynamic_attribute(const struct stat& info) {
+  return S_ISREG(info.st_mode) && info.st_mtim.tv_sec == door::kDynamicStamp.seconds &&
+         info.st_mtim.tv_nsec == door::kDynamicStamp.nanoseconds && is_on_tree(info.st_dev);
+}
+
+void show_node(struct stat* info) {
+  DeviceNumber number;
+  if (!is_node(*info, &number)) return;
+  info->st_mode = as_device(info->st_mode);
+  info->st_rdev = makedev(number.major, number.minor);
+  info->st_ino = inode_of(number);
+  info->st_size = 0;
+  info->st_blocks = 0;
+}
+
+void show_node(struct statx* info) {
+  DeviceNumber number;
+  if (!is_node(*info, &number)) return;
+  info->stx_mode = static_cast<std::uint16_t>(as_device(info->stx_mode));
+  info->stx_rdev_major = number.major;
+  info->stx_rdev_minor = number.minor;
+  info->stx_ino = inode_of(number);
+  info->stx_size = 0;
+  info->stx_blocks = 0;
+}
+
+bool stat_of_node(DeviceNumber number, struct stat* info) {
+  char name[kMaxNodeNameBytes];
+  name_of_node(number, name);
+  char path[kMaxTreeBytes + sizeof "/dev/" + kMaxNodeNameBytes];
+  ::snprintf(path, sizeof path, "%s/dev/%s", root::tree().data(), name);
+  if (raw(SYS_newfstatat, AT_FDCWD, path, info, 0) != 0) return false;
+  show_node(info);
+  return S_ISCHR(info->st_mode);
+}
+
+void name_of_node(DeviceNumber number, char (&name)[kMaxNodeNameBytes]) {
+  if (number.major == kDrmMajor) {
+    ::snprintf(name, sizeof name, number.minor < kFirstRenderMinor ? "dri/card%u" : "dri/renderD%u",
+               number.minor);
+  } else if (number.major == kAccelMajor) {
+    ::snprintf(name, sizeof name, "accel/accel%u", number.minor);
+  } else {
+    ::strcpy(name, "kfd");
+  }
+}
+
+}  // namespace understudy::shim
