@@ -23,22 +23,6 @@ long replace(int fd, int other, int flags) {
   return result;
 }
 
-// The socket door's node: its file is a socket that the server makes.
-long open_node(int fd, DeviceNumber number, int flags) {
-  char name[kMaxNodeNameBytes];
-  name_of_node(number, name);
-  door::RequestHeader request{};
-  request.kind = door::kOpen;
-  request.flags = static_cast<std::uint32_t>(flags);
-  request.payload_bytes = static_cast<std::uint32_t>(::strlen(name) + 1);
-  Call call;
-  if (const int error = call.perform(request, name)) return -error;
-  if (call.value() < 0) return call.value();
-  if (call.fds_lost()) return -EMFILE;
-  if (call.fd_count() != 1) return -EIO;
-  return replace(fd, call.take_fd(0), flags);
-}
-
 // Path of an open file below the tree ("sys/class/..."), or null.
 const char* path_in_tree(int fd, char (&buffer)[kMaxPathBytes]) {
   const long got = raw(SYS_readlinkat, AT_FDCWD, FdLink(fd).path(), buffer, sizeof buffer - 1);
@@ -46,6 +30,24 @@ const char* path_in_tree(int fd, char (&buffer)[kMaxPathBytes]) {
   buffer[got] = '\0';
   const char* const name = root::name_on_machine(buffer);
   return name == nullptr ? nullptr : name + 1;
+}
+
+// The socket door's node: its file is a socket that the server makes.
+long open_node(int fd, int flags) {
+  constexpr std::size_t kDevice = sizeof "dev/" - 1;
+  char buffer[kMaxPathBytes];
+  const char* const path = path_in_tree(fd, buffer);
+  if (path == nullptr || ::strncmp(path, "dev/", kDevice) != 0) return -ENODEV;
+  door::RequestHeader request{};
+  request.kind = door::kOpen;
+  request.flags = static_cast<std::uint32_t>(flags);
+  request.payload_bytes = static_cast<std::uint32_t>(::strlen(path + kDevice) + 1);
+  Call call;
+  if (const int error = call.perform(request, path + kDevice)) return -error;
+  if (call.value() < 0) return call.value();
+  if (call.fds_lost()) return -EMFILE;
+  if (call.fd_count() != 1) return -EIO;
+  return replace(fd, call.take_fd(0), flags);
 }
 
 // A read-only file with the content, at its start.
@@ -119,8 +121,7 @@ long finish_open(int fd, int flags) {
   struct stat info;
   if ((flags & (O_PATH | O_DIRECTORY)) || raw(SYS_fstat, fd, &info) != 0) return fd;
   DeviceNumber number;
-  if (is_node(info, &number))
-    return (info.st_ino & door::kOpenFileInodeBit) ? fd : open_node(fd, number, flags);
+  if (is_node(info, &number)) return (info.st_ino & door::kOpenFileInodeBit) ? fd : open_node(fd, flags);
   return is_dynamic_attribute(info) ? open_attribute(fd, flags) : fd;
 }
 

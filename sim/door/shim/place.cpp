@@ -42,8 +42,10 @@ bool may_be_owned(const char* path) {
 
 Place::Place(int directory, const char* path, Effort effort) : directory_(directory), path_(path) {
   if (!root::active() || path == nullptr || path[0] == '\0') return;
+  bool is_inside = false;  // named by its place on disk
   if (path[0] == '/') {
     if (const char* const inside = root::name_on_machine(path)) {
+      is_inside = true;
       path = inside;
     } else if (!may_be_owned(path)) {
       return;
@@ -62,7 +64,7 @@ Place::Place(int directory, const char* path, Effort effort) : directory_(direct
   // A trailing slash asks for a directory.
   const std::size_t path_bytes = ::strlen(path);
   const bool wants_directory = path[path_bytes - 1] == '/';
-  if (is_owned() && root::exists()) {
+  if ((is_inside || is_owned()) && root::exists()) {
     in_tree_ = true;
     directory_ = AT_FDCWD;
     path_ = text_;
