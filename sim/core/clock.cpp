@@ -27,6 +27,8 @@ void SystemClock::stop() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  by_id_.clear();
+  timers_.clear();
 }
 
 std::uint64_t SystemClock::now_ns() const {

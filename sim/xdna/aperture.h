@@ -1,7 +1,7 @@
 // Aperture: the device addresses of DEV BOs: best fit at 32 KiB alignment inside the heap window.
 //
-// Owner: an XdnaFile. Units: bytes; addresses are NPU device addresses. Errors: ENOSPC. Thread-safety: none; guarded by the file.
-// Mirrors: amdxdna_gem.c: amdxdna_gem_heap_alloc (drm_mm with DRM_MM_INSERT_BEST).
+// Owner: an XdnaFile. Units: bytes; addresses are NPU device addresses. Errors: ENOSPC. Thread-safety: none;
+// guarded by the file. Mirrors: amdxdna_gem.c: amdxdna_gem_heap_alloc (drm_mm with DRM_MM_INSERT_BEST).
 #pragma once
 
 #include <cstdint>

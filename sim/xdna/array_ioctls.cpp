@@ -1,5 +1,5 @@
-// GET_ARRAY: lists of contexts, the last asynchronous error, BO usage. Mirrors aie2_pci.c: aie2_get_array and the
-// amdxdna_query_* helpers of aie.c.
+// GET_ARRAY: lists of contexts, the last asynchronous error, BO usage. Mirrors aie2_pci.c: aie2_get_array and
+// the amdxdna_query_* helpers of aie.c.
 #include <linux/capability.h>
 
 #include <algorithm>
@@ -30,7 +30,8 @@ std::size_t entry_bytes(const Npu& npu) {
 }
 
 bool may_see(const Query& query, const HwContext& context) {
-  return context.owner()->uid() == query.call.client().uid() || query.call.client().has_capability(CAP_SYS_ADMIN);
+  return context.owner()->uid() == query.call.client().uid() ||
+         query.call.client().has_capability(CAP_SYS_ADMIN);
 }
 
 amdxdna_drm_hwctx_entry entry_of(const HwContext& context) {
@@ -70,7 +71,8 @@ amdxdna_drm_hwctx_entry entry_of(const HwContext& context) {
 Outcome all_contexts(const Query& query) {
   amdxdna_drm_get_array& args = query.args;
   if (args.element_size > kMaxElementBytes || args.num_element > kMaxElements) return Errno(EINVAL);
-  const auto stride = static_cast<std::uint32_t>(std::min<std::size_t>(args.element_size, entry_bytes(query.npu())));
+  const auto stride =
+      static_cast<std::uint32_t>(std::min<std::size_t>(args.element_size, entry_bytes(query.npu())));
   const std::uint64_t room = std::uint64_t{args.num_element} * args.element_size / stride;
   std::uint32_t written = 0;
   for (const auto& context : query.npu().contexts()) {

@@ -6,7 +6,10 @@
 namespace understudy::xdna {
 
 XdnaBo::XdnaBo(Npu& npu, BoType type, std::uint64_t size_bytes, BufferRef buffer)
-    : GemObject(npu, size_bytes), type_(type), buffer_(std::move(buffer)), internal_(type != BoType::kShare) {}
+    : GemObject(npu, size_bytes),
+      type_(type),
+      buffer_(std::move(buffer)),
+      internal_(type != BoType::kShare) {}
 
 XdnaBo::~XdnaBo() {
   if (const std::shared_ptr<DeviceHeap> heap = heap_.lock()) heap->release(device_address_, size_bytes());
@@ -23,7 +26,9 @@ Result<void> XdnaBo::may_export() const {
   return {};
 }
 
-void XdnaBo::place_heap_chunk(std::uint64_t device_address) { device_address_ = device_address; }
+void XdnaBo::place_heap_chunk(std::uint64_t device_address) {
+  device_address_ = device_address;
+}
 
 void XdnaBo::place_in_aperture(std::weak_ptr<DeviceHeap> heap, std::uint64_t device_address) {
   heap_ = std::move(heap);

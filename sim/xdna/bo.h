@@ -1,8 +1,9 @@
 // XdnaBo: amdxdna's buffer object: SHARE (also CMD), DEV_HEAP, DEV, pinned user memory, or an import.
 //
-// Owner: shared (see drm::GemObject); DEV BOs give their device address back to their file's aperture when they die.
-// Units: bytes; addresses in the client's space (vaddr) or the NPU's (device address). Errors: as the factories say.
-// Thread-safety: immutable but for the mapping record, which locks. Mirrors: amdxdna_gem.h: struct amdxdna_gem_obj.
+// Owner: shared (see drm::GemObject); DEV BOs give their device address back to their file's aperture when
+// they die. Units: bytes; addresses in the client's space (vaddr) or the NPU's (device address). Errors: as
+// the factories say. Thread-safety: immutable but for the mapping record, which locks. Mirrors:
+// amdxdna_gem.h: struct amdxdna_gem_obj.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +60,9 @@ class XdnaBo : public drm::GemObject {
   void place_heap_chunk(std::uint64_t device_address);
   void place_in_aperture(std::weak_ptr<class DeviceHeap> heap, std::uint64_t device_address);
 
-  // The first client mapping made through the accel fd; all ones before it and after the last mapping is gone. Read
-  // it before each new mapping is made, so that an address whose mappings are gone is forgotten in time.
+  // The first client mapping made through the accel fd; all ones before it and after the last mapping is
+  // gone. Read it before each new mapping is made, so that an address whose mappings are gone is forgotten in
+  // time.
   void note_mapped(std::uint64_t address);
   std::uint64_t mapped_address() const;
 

@@ -1,5 +1,5 @@
-// CREATE_BO, GET_BO_INFO, SYNC_BO. Mirrors amdxdna_gem.c: amdxdna_drm_create_bo_ioctl, amdxdna_drm_get_bo_info_ioctl,
-// amdxdna_drm_sync_bo_ioctl, and amdxdna_ubuf.c for pinned user memory.
+// CREATE_BO, GET_BO_INFO, SYNC_BO. Mirrors amdxdna_gem.c: amdxdna_drm_create_bo_ioctl,
+// amdxdna_drm_get_bo_info_ioctl, amdxdna_drm_sync_bo_ioctl, and amdxdna_ubuf.c for pinned user memory.
 #include <linux/capability.h>
 #include <sys/resource.h>
 
@@ -18,7 +18,9 @@ constexpr std::uint64_t kPageBytes = 4096;
 // A table longer than this could only describe more than any process's address space.
 constexpr std::uint32_t kMaxVaEntries = 1 << 20;
 
-std::uint64_t page_align(std::uint64_t size_bytes) { return (size_bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
+std::uint64_t page_align(std::uint64_t size_bytes) {
+  return (size_bytes + kPageBytes - 1) & ~(kPageBytes - 1);
+}
 
 // RLIMIT_MEMLOCK of the client; CAP_IPC_LOCK lifts it.
 std::uint64_t memory_lock_limit_bytes(const Client& client) {
@@ -82,12 +84,10 @@ Result<XdnaBoRef> XdnaFile::make_dev_bo(const amdxdna_drm_create_bo& args) {
 
 Result<XdnaBoRef> XdnaFile::make_from_va_table(Call& call, std::uint64_t va_table, BoType type) {
   // The driver answers an unreadable table with EINVAL, not EFAULT.
-  const Result<amdxdna_drm_va_tbl> table = call.memory().read_value<amdxdna_drm_va_tbl>(va_table);
-  if (!table) return Errno(EINVAL);
-  if (table.value().num_entries > 0) {
-    return pin_user_pages(call, va_table + sizeof(amdxdna_drm_va_tbl), table.value().num_entries, type);
-  }
-  const DmaBufRef dma_buf = TRY(call.machine().dmabufs().of_client_fd(call.client(), table.value().dmabuf_fd));
+  amdxdna_drm_va_tbl table;
+  if (!call.memory().read(va_table, std::as_writable_bytes(std::span(&table, 1)))) return Errno(EINVAL);
+  if (table.num_entries > 0) return pin_user_pages(call, va_table + sizeof table, table.num_entries, type);
+  const DmaBufRef dma_buf = TRY(call.machine().dmabufs().of_client_fd(call.client(), table.dmabuf_fd));
   // Always a new object: this import does not go through the PRIME handle cache.
   auto bo = std::make_shared<XdnaBo>(npu(), type, dma_buf->size_bytes(), dma_buf->buffer());
   bo->set_imported_from(dma_buf);
@@ -142,7 +142,8 @@ Outcome XdnaFile::sync_bo(Call&, amdxdna_drm_sync_bo& args) {
   if (flavour == DriverFlavour::kMainline && bo->imported_from()) return Errno(EOPNOTSUPP);
   if (bo->type() != BoType::kDev) {
     std::uint64_t end = 0;
-    if (args.offset >= bo->size_bytes() || __builtin_add_overflow(args.offset, args.size, &end)) return Errno(EINVAL);
+    if (args.offset >= bo->size_bytes() || __builtin_add_overflow(args.offset, args.size, &end))
+      return Errno(EINVAL);
   }
   // Memory is coherent here: nothing to flush. What is left is the debug-buffer sync that follows the flush.
   if (args.direction != SYNC_DIRECT_FROM_DEVICE) return 0;

@@ -1,8 +1,10 @@
-// DeviceHeap: a file's device memory: chunks of host memory behind the device aperture, and the DEV BOs carved from it.
+// DeviceHeap: a file's device memory: chunks of host memory behind the device aperture, and the DEV BOs
+// carved from it.
 //
-// Owner: XdnaFile; DEV BOs refer to it weakly. Chunks stay until the file is closed, whatever happens to their handles. Units: bytes.
-// Errors: ENOSPC (maximum or aperture exhausted), EAGAIN (placement not backed or not mapped yet), EINVAL, EOPNOTSUPP. Thread-safety: locks itself.
-// Mirrors: amdxdna_gem.c: amdxdna_drm_create_dev_heap_bo, amdxdna_gem_heap_alloc; struct amdxdna_client.
+// Owner: XdnaFile; DEV BOs refer to it weakly. Chunks stay until the file is closed, whatever happens to
+// their handles. Units: bytes. Errors: ENOSPC (maximum or aperture exhausted), EAGAIN (placement not backed
+// or not mapped yet), EINVAL, EOPNOTSUPP. Thread-safety: locks itself. Mirrors: amdxdna_gem.c:
+// amdxdna_drm_create_dev_heap_bo, amdxdna_gem_heap_alloc; struct amdxdna_client.
 #pragma once
 
 #include <cstdint>

@@ -37,10 +37,8 @@ struct SlotRule {
   std::size_t max_argument_words;
 };
 constexpr SlotRule kSlotRules[] = {
-    {ErtOpcode::kStartCu, 8, 1022},
-    {ErtOpcode::kStartDpu, 24, 34},
-    {ErtOpcode::kStartNpu, 52, 26},
-    {ErtOpcode::kStartNpuPreempt, 52, 26},
+    {ErtOpcode::kStartCu, 8, 1022},           {ErtOpcode::kStartDpu, 24, 34},
+    {ErtOpcode::kStartNpu, 52, 26},           {ErtOpcode::kStartNpuPreempt, 52, 26},
     {ErtOpcode::kStartNpuPreemptElf, 52, 26},
 };
 
@@ -97,7 +95,8 @@ std::optional<Invocation> read_invocation(const ErtPacket& packet) {
   Invocation invocation;
   switch (packet.opcode) {
     case ErtOpcode::kStartCu:
-      if (payload.size() < kStartCuArguments || load<std::uint64_t>(payload, 0) != kTransactionKernelOpcode) return {};
+      if (payload.size() < kStartCuArguments || load<std::uint64_t>(payload, 0) != kTransactionKernelOpcode)
+        return {};
       invocation.instruction_address = load<std::uint64_t>(payload, 8);
       invocation.instruction_bytes = std::uint64_t{load<std::uint32_t>(payload, 16)} * 4;
       invocation.arguments = load_arguments(payload, kStartCuArguments);

@@ -1,8 +1,9 @@
 // ERT packets: what a command BO holds: one header word, CU masks, payload.
 //
-// Owner: views over bytes of a command BO; the client may change them at any time, so every reader copies first. Units: the
-// header counts 32-bit words, everything here is bytes unless it says words. Errors: nullopt for what does not fit. Thread-safety: pure.
-// Mirrors: amdxdna_ctx.h: struct amdxdna_cmd, amdxdna_cmd_get_payload, amdxdna_cmd_get_cu_idx.
+// Owner: views over bytes of a command BO; the client may change them at any time, so every reader copies
+// first. Units: the header counts 32-bit words, everything here is bytes unless it says words. Errors:
+// nullopt for what does not fit. Thread-safety: pure. Mirrors: amdxdna_ctx.h: struct amdxdna_cmd,
+// amdxdna_cmd_get_payload, amdxdna_cmd_get_cu_idx.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +44,8 @@ struct ErtPacket {
 
 inline constexpr std::size_t kErtHeaderBytes = 4;
 
-// Copies the packet out of `command` (the BO's bytes). Empty when the count does not fit the BO or leaves no payload.
+// Copies the packet out of `command` (the BO's bytes). Empty when the count does not fit the BO or leaves no
+// payload.
 std::optional<ErtPacket> read_packet(std::span<const std::byte> command);
 void write_state(std::span<std::byte> command, ErtState state);
 

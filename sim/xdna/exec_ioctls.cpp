@@ -1,4 +1,5 @@
-// EXEC_CMD and WAIT_CMD. Mirrors amdxdna_ctx.c: amdxdna_drm_submit_cmd_ioctl, amdxdna_cmd_wait; aie2_ctx.c: aie2_cmd_submit.
+// EXEC_CMD and WAIT_CMD. Mirrors amdxdna_ctx.c: amdxdna_drm_submit_cmd_ioctl, amdxdna_cmd_wait; aie2_ctx.c:
+// aie2_cmd_submit.
 #include <algorithm>
 
 #include "sim/core/vma.h"
@@ -16,7 +17,8 @@ constexpr std::uint32_t kMaxArguments = 4095;
 Result<void> check_still_mapped(const XdnaBo& bo) {
   if (!bo.user_pages()) return {};
   for (const UserPages::Range& range : bo.user_pages()->ranges) {
-    TRY(check_user_range(*bo.user_pages()->client, range.address, range.size_bytes, !bo.user_pages()->read_only));
+    TRY(check_user_range(*bo.user_pages()->client, range.address, range.size_bytes,
+                         !bo.user_pages()->read_only));
   }
   return {};
 }
@@ -70,16 +72,15 @@ Outcome XdnaFile::wait_cmd(Call& call, amdxdna_drm_wait_cmd& args) {
   if (npu().flavour() != DriverFlavour::kLegacy) return Errno(EOPNOTSUPP);
   const std::shared_ptr<HwContext> context = this->context(args.hwctx);
   if (!context) return Errno(EINVAL);
-  const CallRef waiting = call.shared_from_this();
-  call.on_cancel([weak = call.weak_from_this()] {
-    if (const CallRef interrupted = weak.lock()) interrupted->finish(Errno(EINTR));
-  });
+  const auto end_with = [weak = call.weak_from_this()](Errno error) {
+    if (const CallRef waiting = weak.lock()) waiting->finish(error);
+  };
+  call.on_cancel([end_with] { end_with(Errno(EINTR)); });
   // Milliseconds; 0 waits for ever.
   if (args.timeout != 0) {
-    call.machine().clock().after(std::uint64_t{args.timeout} * 1'000'000,
-                                 [waiting] { waiting->finish(Errno(ETIME)); });
+    call.machine().clock().after(std::uint64_t{args.timeout} * 1'000'000, [end_with] { end_with(Errno(ETIME)); });
   }
-  context->when_done(args.seq, [waiting] { waiting->finish(0); });
+  context->when_done(args.seq, [waiting = call.shared_from_this()] { waiting->finish(0); });
   return Outcome::later();
 }
 

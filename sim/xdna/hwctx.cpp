@@ -36,21 +36,24 @@ HwContext::HwContext(XdnaFile& file, const uapi::amdxdna::amdxdna_qos_info& qos,
                      std::vector<XdnaBoRef> internal_buffers)
     : npu_(file.npu()),
       heap_(file.heap()),
-      bos_of_file_([&file] { return file.bos(); }),
-      lookup_bo_([&file](std::uint32_t handle) { return file.lookup_bo(handle); }),
+      file_(file.weak_from_this()),
       owner_(file.opener()),
       qos_(qos),
       columns_(columns),
       internal_buffers_(std::move(internal_buffers)),
       completion_(std::make_shared<drm::Syncobj>()) {}
 
-unsigned HwContext::first_column() const { return npu_.profile().temporal_only() ? 0 : columns_.first; }
+unsigned HwContext::first_column() const {
+  return npu_.profile().temporal_only() ? 0 : columns_.first;
+}
 
 unsigned HwContext::occupied_columns() const {
   return npu_.profile().temporal_only() ? npu_.profile().usable_columns : columns_.count;
 }
 
-std::uint64_t HwContext::heap_used_bytes() const { return heap_->used_bytes(); }
+std::uint64_t HwContext::heap_used_bytes() const {
+  return heap_->used_bytes();
+}
 
 ContextCounters HwContext::counters() const {
   const std::lock_guard lock(mutex_);
@@ -92,8 +95,10 @@ Result<std::uint64_t> HwContext::submit(Job job) {
     if (destroyed_) return Errno(EINVAL);
     if (queue_.size() >= kJobsInFlight) return Errno(EAGAIN);
     queued->sequence = next_sequence_++;
-    queued->fence = std::make_shared<drm::Fence>();
+    queued->fence =
+        std::make_shared<drm::Fence>("amdxdna", "hwctx." + std::to_string(id_), 0, queued->sequence);
     completion_->add_point(queued->fence, queued->sequence);
+    for (const XdnaBoRef& bo : queued->arguments) bo->reservation().add(queued->fence);
     queue_.push_back(queued);
     ++counters_.submissions;
     start = !std::exchange(running_, true);
@@ -136,7 +141,7 @@ void HwContext::run_next() {
   }
   Execution execution;
   const PointDecision firmware = npu_.machine().hooks().at(FaultPoint::kFirmware, npu_.label(), owner_.get());
-  if (firmware == PointDecision::kStick || firmware == PointDecision::kDrop) {
+  if (npu_.firmware_hangs() || firmware == PointDecision::kStick || firmware == PointDecision::kDrop) {
     execution.ending = Execution::Ending::kStuck;
   } else if (job->command) {
     execution = execute(*job);
@@ -160,6 +165,9 @@ HwContext::Execution HwContext::execute(const Job& job) {
     execution.fence_error = error;
     return execution;
   };
+  // Closed meanwhile: release() is about to abort everything.
+  const auto file = std::static_pointer_cast<XdnaFile>(file_.lock());
+  if (!file) return kAborted;
   const std::optional<ErtPacket> packet = read_packet(bytes_of(*job.command));
   if (!packet) return fail_fence(EINVAL);
 
@@ -170,7 +178,7 @@ HwContext::Execution HwContext::execute(const Job& job) {
     if (!chain || chain->command_count == 0) return fail_fence(EINVAL);
     std::size_t slots = 0;
     for (const std::uint64_t handle : chain->handles) {
-      const Result<XdnaBoRef> bo = lookup_bo_(static_cast<std::uint32_t>(handle));
+      const Result<XdnaBoRef> bo = file->lookup_bo(static_cast<std::uint32_t>(handle));
       if (!bo || bo.value()->type() != BoType::kShare) return fail_fence(ENOENT);
       if (!execution.first_of_chain) execution.first_of_chain = bo.value();
       const std::optional<ErtPacket> part = read_packet(bytes_of(*bo.value()));
@@ -184,7 +192,7 @@ HwContext::Execution HwContext::execute(const Job& job) {
     packets.push_back(*packet);
   }
 
-  std::vector<XdnaBoRef> reachable = bos_of_file_();
+  std::vector<XdnaBoRef> reachable = file->bos();
   reachable.insert(reachable.end(), job.arguments.begin(), job.arguments.end());
   const NpuMemory memory(heap_, reachable);
   for (std::size_t i = 0; i < packets.size(); ++i) {
@@ -238,8 +246,9 @@ void HwContext::write_outcome(const Job& job, const Execution& execution) {
   const bool failed = execution.state != ErtState::kCompleted;
   if (failed && execution.is_chain) write_chain_error_index(command, execution.chain_index);
   if (failed && execution.state != ErtState::kAbort) {
-    const std::span<std::byte> blamed =
-        execution.first_of_chain ? bytes_of(*execution.first_of_chain) : execution.is_chain ? std::span<std::byte>{} : command;
+    const std::span<std::byte> blamed = execution.first_of_chain ? bytes_of(*execution.first_of_chain)
+                                        : execution.is_chain     ? std::span<std::byte>{}
+                                                                 : command;
     if (blamed.size() >= kErtHeaderBytes) write_health(blamed, execution.health);
   }
   write_state(command, execution.state);
@@ -254,7 +263,8 @@ void HwContext::end_front(const std::shared_ptr<Job>& job, const Execution& exec
     // Destroyed meanwhile: destroy() has ended it already.
     if (queue_.empty() || queue_.front() != job) return;
     write_outcome(*job, execution);
-    const bool failed = execution.ending == Execution::Ending::kFence || execution.state != ErtState::kCompleted;
+    const bool failed =
+        execution.ending == Execution::Ending::kFence || execution.state != ErtState::kCompleted;
     ++counters_.completions;
     counters_.errors += failed;
     if (failed) last_health_ = execution.health;
@@ -277,26 +287,39 @@ void HwContext::end_front(const std::shared_ptr<Job>& job, const Execution& exec
       done_waiters_.erase(done_waiters_.begin());
     }
   }
-  const PointDecision decision = npu_.machine().hooks().at(FaultPoint::kCompletion, npu_.label(), owner_.get());
+  const PointDecision decision =
+      npu_.machine().hooks().at(FaultPoint::kCompletion, npu_.label(), owner_.get());
   if (decision != PointDecision::kDrop) job->fence->signal(execution.fence_error);
   for (const std::shared_ptr<Job>& victim : aborted) victim->fence->signal();
   for (const auto& function : ready) function();
   if (more) npu_.machine().reactor().post([self = shared_from_this()] { self->run_next(); });
 }
 
+void HwContext::abort_in_flight() {
+  abort(false);
+}
+
 void HwContext::destroy() {
+  abort(true);
+}
+
+void HwContext::abort(bool for_good) {
   std::deque<std::shared_ptr<Job>> aborted;
   std::vector<std::function<void()>> ready;
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(destroyed_, true)) return;
+    if (destroyed_) return;
+    destroyed_ = for_good;
     aborted.swap(queue_);
     for (const std::shared_ptr<Job>& job : aborted) write_outcome(*job, kAborted);
+    counters_.completions += aborted.size();
+    counters_.errors += aborted.size();
     first_unfinished_ = next_sequence_;
+    running_ = false;
     ready.swap(slot_waiters_);
     for (auto& [sequence, done] : done_waiters_) ready.push_back(std::move(done));
     done_waiters_.clear();
-    entry_ = {};
+    if (for_good) entry_ = {};
   }
   for (const std::shared_ptr<Job>& job : aborted) job->fence->signal();
   for (const auto& function : ready) function();

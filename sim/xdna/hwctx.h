@@ -1,8 +1,8 @@
 // HwContext: a hardware context: columns, compute units, and the in-order queue of commands.
 //
-// Owner: its XdnaFile and the device's table; jobs in flight keep it. Units: ns, columns. Errors: submit() returns the driver's errno.
-// Thread-safety: locks itself; jobs run on the machine's reactor threads, one at a time per context.
-// Mirrors: amdxdna_ctx.h: struct amdxdna_hwctx; aie2_ctx.c, aie2_tdr.c.
+// Owner: its XdnaFile and the device's table; jobs in flight keep it. Units: ns, columns. Errors: submit()
+// returns the driver's errno. Thread-safety: locks itself; jobs run on the machine's reactor threads, one at
+// a time per context. Mirrors: amdxdna_ctx.h: struct amdxdna_hwctx; aie2_ctx.c, aie2_tdr.c.
 #pragma once
 
 #include <cstdint>
@@ -87,12 +87,15 @@ class HwContext : public std::enable_shared_from_this<HwContext> {
   void wait_for_slot(std::function<void()> retry);
   // Runs `done` once the job with this sequence number has ended (at once when it has).
   void when_done(std::uint64_t sequence, std::function<void()> done);
+  // The device was reset: everything not finished ends ABORT; the context goes on.
+  void abort_in_flight();
   // Everything not finished ends ABORT, fences signalled. Further submits fail with EINVAL.
   void destroy();
 
  private:
   struct Execution;  // one command (or chain) as far as it came
   static const Execution kAborted;
+  void abort(bool for_good);
   void run_next();
   Execution execute(const Job& job);
   Verdict run_packet(const ErtPacket& packet, const NpuMemory& memory, HealthRecord* health) const;
@@ -102,8 +105,7 @@ class HwContext : public std::enable_shared_from_this<HwContext> {
 
   Npu& npu_;
   const std::shared_ptr<DeviceHeap> heap_;
-  const std::function<std::vector<XdnaBoRef>()> bos_of_file_;
-  const std::function<Result<XdnaBoRef>(std::uint32_t)> lookup_bo_;
+  const std::weak_ptr<File> file_;
   const ClientRef owner_;
   const uapi::amdxdna::amdxdna_qos_info qos_;
   const Columns columns_;
@@ -113,16 +115,16 @@ class HwContext : public std::enable_shared_from_this<HwContext> {
   LedgerEntry entry_;
 
   mutable std::mutex mutex_;
-  std::vector<ComputeUnit> units_;             // guarded by mutex_
-  std::deque<std::shared_ptr<Job>> queue_;     // guarded by mutex_; the front runs
-  bool running_ = false;                       // guarded by mutex_
-  bool destroyed_ = false;                     // guarded by mutex_
-  std::uint64_t next_sequence_ = 0;            // guarded by mutex_
-  std::uint64_t first_unfinished_ = 0;         // guarded by mutex_
-  std::vector<std::function<void()>> slot_waiters_;                            // guarded by mutex_
-  std::multimap<std::uint64_t, std::function<void()>> done_waiters_;           // guarded by mutex_
-  ContextCounters counters_;                   // guarded by mutex_
-  HealthRecord last_health_;                   // guarded by mutex_
+  std::vector<ComputeUnit> units_;                                    // guarded by mutex_
+  std::deque<std::shared_ptr<Job>> queue_;                            // guarded by mutex_; the front runs
+  bool running_ = false;                                              // guarded by mutex_
+  bool destroyed_ = false;                                            // guarded by mutex_
+  std::uint64_t next_sequence_ = 0;                                   // guarded by mutex_
+  std::uint64_t first_unfinished_ = 0;                                // guarded by mutex_
+  std::vector<std::function<void()>> slot_waiters_;                   // guarded by mutex_
+  std::multimap<std::uint64_t, std::function<void()>> done_waiters_;  // guarded by mutex_
+  ContextCounters counters_;                                          // guarded by mutex_
+  HealthRecord last_health_;                                          // guarded by mutex_
 };
 
 }  // namespace understudy::xdna

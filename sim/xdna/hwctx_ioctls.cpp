@@ -61,7 +61,8 @@ Outcome XdnaFile::create_hwctx(Call& call, amdxdna_drm_create_hwctx& args) {
 
 Outcome XdnaFile::destroy_hwctx(Call& call, amdxdna_drm_destroy_hwctx& args) {
   if (args.pad != 0) return Errno(EINVAL);
-  const std::string key = label() + "#" + std::to_string(id().value) + " hwctx " + std::to_string(args.handle);
+  const std::string key =
+      label() + "#" + std::to_string(id().value) + " hwctx " + std::to_string(args.handle);
   std::shared_ptr<HwContext> context;
   {
     const std::lock_guard lock(contexts_mutex_);
@@ -103,12 +104,14 @@ Outcome XdnaFile::config_hwctx(Call& call, amdxdna_drm_config_hwctx& args) {
   }
   const std::shared_ptr<HwContext> context = this->context(args.handle);
   if (!context) return Errno(EINVAL);
-  if (args.param_type == DRM_AMDXDNA_HWCTX_CONFIG_CU) return configure_cus(*context, config, args.param_val_size);
+  if (args.param_type == DRM_AMDXDNA_HWCTX_CONFIG_CU)
+    return configure_cus(*context, config, args.param_val_size);
   return configure_debug_bo(call, context, static_cast<std::uint32_t>(args.param_val),
                             args.param_type == DRM_AMDXDNA_HWCTX_ASSIGN_DBG_BUF);
 }
 
-Result<void> XdnaFile::configure_cus(HwContext& context, std::span<const std::byte> config, std::uint32_t size_bytes) {
+Result<void> XdnaFile::configure_cus(HwContext& context, std::span<const std::byte> config,
+                                     std::uint32_t size_bytes) {
   amdxdna_hwctx_param_config_cu header;
   std::memcpy(&header, config.data(), sizeof header);
   if (std::any_of(std::begin(header.pad), std::end(header.pad), [](std::uint16_t pad) { return pad != 0; })) {
@@ -129,8 +132,8 @@ Result<void> XdnaFile::configure_cus(HwContext& context, std::span<const std::by
   return context.configure(std::move(units));
 }
 
-Outcome XdnaFile::configure_debug_bo(Call& call, const std::shared_ptr<HwContext>& context, std::uint32_t handle,
-                                     bool assign) {
+Outcome XdnaFile::configure_debug_bo(Call& call, const std::shared_ptr<HwContext>& context,
+                                     std::uint32_t handle, bool assign) {
   const Result<XdnaBoRef> found = lookup_bo(handle);
   if (!found || found.value()->type() != BoType::kDev) return Errno(EINVAL);
   const XdnaBoRef bo = found.value();

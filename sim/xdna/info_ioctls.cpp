@@ -1,5 +1,5 @@
-// GET_INFO and SET_STATE: what the device tells about itself and its contexts. Mirrors aie2_pci.c: aie2_get_info,
-// aie2_set_state.
+// GET_INFO and SET_STATE: what the device tells about itself and its contexts. Mirrors aie2_pci.c:
+// aie2_get_info, aie2_set_state.
 #include <linux/capability.h>
 
 #include <algorithm>
@@ -125,22 +125,24 @@ Outcome telemetry(const Query& query) {
     }
   }
   if (query.args.buffer_size <= sizeof(amdxdna_drm_query_telemetry_header)) return Errno(EINVAL);
-  auto header = query.call.memory().read_value<amdxdna_drm_query_telemetry_header>(query.args.buffer);
-  if (!header) return Errno(EFAULT);
-  if (header.value().type >= kTelemetryTypes) return Errno(EINVAL);
+  amdxdna_drm_query_telemetry_header header;
+  const auto header_bytes = std::as_writable_bytes(std::span(&header, 1));
+  TRY(query.call.memory().read(query.args.buffer, header_bytes));
+  if (header.type >= kTelemetryTypes) return Errno(EINVAL);
   // Firmware's counters are not public: the map lists the contexts, the data stays zero.
   std::vector<std::uint32_t> map;
   for (const auto& context : query.npu().contexts()) map.push_back(context->id());
   const std::size_t room =
       (query.args.buffer_size - sizeof(amdxdna_drm_query_telemetry_header)) / sizeof(std::uint32_t);
   map.resize(std::min(map.size(), room));
-  header.value().major = 1;
-  header.value().minor = 0;
-  header.value().map_num_elements = static_cast<std::uint32_t>(map.size());
-  TRY(query.call.memory().write_value(query.args.buffer, header.value()));
+  header.major = 1;
+  header.minor = 0;
+  header.map_num_elements = static_cast<std::uint32_t>(map.size());
+  TRY(query.call.memory().write(query.args.buffer, header_bytes));
   const std::uint64_t map_address = query.args.buffer + sizeof(amdxdna_drm_query_telemetry_header);
   TRY(query.call.memory().write(map_address, std::as_bytes(std::span(map))));
-  const std::size_t data_room = query.args.buffer_size - sizeof(amdxdna_drm_query_telemetry_header) - map.size() * 4;
+  const std::size_t data_room =
+      query.args.buffer_size - sizeof(amdxdna_drm_query_telemetry_header) - map.size() * 4;
   const std::vector<std::byte> data(std::min<std::size_t>(data_room, kTelemetryDataBytes));
   return query.call.memory().write(map_address + map.size() * 4, data);
 }
@@ -150,7 +152,9 @@ Outcome preempt_state(const Query& query, std::uint8_t state) {
   return query.answer(amdxdna_drm_attribute_state{state, {}});
 }
 
-Outcome force_preempt(const Query& query) { return preempt_state(query, query.npu().force_preempt.load()); }
+Outcome force_preempt(const Query& query) {
+  return preempt_state(query, query.npu().force_preempt.load());
+}
 
 Outcome frame_boundary_preempt(const Query& query) {
   return preempt_state(query, query.npu().frame_boundary_preempt.load());
@@ -177,7 +181,8 @@ struct QueryRow {
   std::uint32_t param;
   Outcome (*answer)(const Query&);
 };
-// What is missing (sensors without the platform driver, tile access, npu3's CERT firmware) answers EOPNOTSUPP.
+// What is missing (sensors without the platform driver, tile access, npu3's CERT firmware) answers
+// EOPNOTSUPP.
 constexpr QueryRow kQueries[] = {
     {DRM_AMDXDNA_QUERY_AIE_STATUS, aie_status},
     {DRM_AMDXDNA_QUERY_AIE_METADATA, aie_metadata},

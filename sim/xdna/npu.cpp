@@ -1,5 +1,7 @@
 #include "sim/xdna/npu.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sim/xdna/hwctx.h"
@@ -31,7 +33,8 @@ const FlavourRow& flavour_row(const std::string& name) {
 
 drm::DriverIdentity identity_of(const Machine& machine) {
   const FlavourRow& row = flavour_row(machine.settings().flavour.amdxdna);
-  return {"amdxdna_accel_driver", "AMD XDNA DRM implementation", "0", row.version_major, row.version_minor, 0};
+  return {
+      "amdxdna_accel_driver", "AMD XDNA DRM implementation", "0", row.version_major, row.version_minor, 0};
 }
 
 constexpr std::uint32_t kMaxContextId = 1024;
@@ -50,14 +53,40 @@ constexpr std::size_t kFirstIoctlCount = 9;
 }  // namespace
 
 Npu::Npu(Machine& machine, NpuProfile profile, NpuPlacement placement)
-    : Device(machine, identity_of(machine), {.modeset = false, .syncobj = true, .syncobj_timeline = true, .accel = true}),
+    : Device(machine, identity_of(machine),
+             {.modeset = false, .syncobj = true, .syncobj_timeline = true, .accel = true}),
       profile_(std::move(profile)),
       placement_(placement),
       flavour_(flavour_row(machine.settings().flavour.amdxdna).flavour) {}
 
 Npu::~Npu() = default;
 
-std::string Npu::label() const { return "accel/accel" + std::to_string(placement_.index); }
+std::string Npu::label() const {
+  return "accel/accel" + std::to_string(placement_.index);
+}
+
+std::string Npu::unique() const {
+  return fmt::format("pci:{:04x}:{:02x}:{:02x}.{:x}", placement_.pci_domain, placement_.pci_bus,
+                     placement_.pci_device, placement_.pci_function);
+}
+
+void Npu::register_controls() {
+  Controls& controls = machine().controls();
+  controls.add(label(), "unplug", [this](const ControlArguments&) -> Result<void> {
+    unplug();
+    for (const auto& context : contexts()) context->destroy();
+    return {};
+  });
+  controls.add(label(), "firmware-hang", [this](const ControlArguments&) -> Result<void> {
+    firmware_hangs_.store(true);
+    return {};
+  });
+  controls.add(label(), "reset", [this](const ControlArguments&) -> Result<void> {
+    firmware_hangs_.store(false);
+    for (const auto& context : contexts()) context->abort_in_flight();
+    return {};
+  });
+}
 
 std::span<const IoctlRow> Npu::driver_ioctls() const {
   const std::span<const IoctlRow> rows = kXdnaIoctls;
@@ -71,7 +100,8 @@ Result<drm::GemRef> Npu::import_dma_buf(Call&, drm::DrmFile&, const DmaBufRef& d
   return drm::GemRef(std::move(bo));
 }
 
-Result<MmapTarget> Npu::map_object(Call& call, drm::DrmFile& file, drm::GemObject& object, const MmapRequest& request) {
+Result<MmapTarget> Npu::map_object(Call& call, drm::DrmFile& file, drm::GemObject& object,
+                                   const MmapRequest& request) {
   auto& bo = static_cast<XdnaBo&>(object);
   if (bo.user_pages()) return Errno(flavour_ == DriverFlavour::kMainline ? EINVAL : EOPNOTSUPP);
   (void)bo.mapped_address();
@@ -82,7 +112,8 @@ Result<MmapTarget> Npu::map_object(Call& call, drm::DrmFile& file, drm::GemObjec
 
 Result<std::uint32_t> Npu::add_context(const std::shared_ptr<HwContext>& context) {
   const std::lock_guard lock(contexts_mutex_);
-  if (contexts_.size() >= profile_.context_limit) return Errno(flavour_ == DriverFlavour::kLegacy ? ENOSPC : EINVAL);
+  if (contexts_.size() >= profile_.context_limit)
+    return Errno(flavour_ == DriverFlavour::kLegacy ? ENOSPC : EINVAL);
   while (contexts_.contains(next_context_id_)) next_context_id_ = next_context_id_ % kMaxContextId + 1;
   const std::uint32_t id = next_context_id_;
   next_context_id_ = next_context_id_ % kMaxContextId + 1;
@@ -106,11 +137,15 @@ std::vector<std::shared_ptr<HwContext>> Npu::contexts() const {
 const DpmLevel& Npu::dpm_level() const {
   const std::size_t top = profile_.dpm_levels.size() - 1;
   switch (power_mode()) {
-    case POWER_MODE_LOW: return profile_.dpm_levels.front();
-    case POWER_MODE_MEDIUM: return profile_.dpm_levels[top / 2];
+    case POWER_MODE_LOW:
+      return profile_.dpm_levels.front();
+    case POWER_MODE_MEDIUM:
+      return profile_.dpm_levels[top / 2];
     case POWER_MODE_HIGH:
-    case POWER_MODE_TURBO: return profile_.dpm_levels[top];
-    default: return profile_.dpm_levels.front();
+    case POWER_MODE_TURBO:
+      return profile_.dpm_levels[top];
+    default:
+      return profile_.dpm_levels.front();
   }
 }
 

@@ -1,8 +1,10 @@
-// Npu: one AMD NPU: profile, firmware state that all opens share, and the DRM device behind /dev/accel/accelN.
+// Npu: one AMD NPU: profile, firmware state that all opens share, and the DRM device behind
+// /dev/accel/accelN.
 //
-// Owner: Machine::keep. Units: MHz, bytes, microseconds as named. Errors: see the ioctl handlers. Thread-safety: all methods from any
-// thread; contexts_mutex_ guards the device-wide table and is taken before any context's own lock.
-// Mirrors: amdxdna_pci_drv.h: struct amdxdna_dev; aie2_pci.c, aie2_pm.c, aie2_error.c.
+// Owner: Machine::keep. Units: MHz, bytes, microseconds as named. Errors: see the ioctl handlers.
+// Thread-safety: all methods from any thread; contexts_mutex_ guards the device-wide table and is taken
+// before any context's own lock. Mirrors: amdxdna_pci_drv.h: struct amdxdna_dev; aie2_pci.c, aie2_pm.c,
+// aie2_error.c.
 #pragma once
 
 #include <atomic>
@@ -38,6 +40,10 @@ class Npu : public drm::Device {
   DriverFlavour flavour() const { return flavour_; }
   std::string label() const;  // "accel/accel0"
 
+  std::string unique() const override;
+  // Offers "unplug", "reset" and "firmware-hang" to fault plans.
+  void register_controls();
+
   std::span<const IoctlRow> driver_ioctls() const override;
   Result<drm::GemRef> import_dma_buf(Call& call, drm::DrmFile& file, const DmaBufRef& dma_buf) override;
   Result<MmapTarget> map_object(Call& call, drm::DrmFile& file, drm::GemObject& object,
@@ -54,6 +60,8 @@ class Npu : public drm::Device {
   std::atomic<std::uint8_t> force_preempt{0};
   std::atomic<std::uint8_t> frame_boundary_preempt{0};
   std::atomic<std::uint8_t> automatic_coredump{0};
+  // Firmware has stopped answering until the next reset.
+  bool firmware_hangs() const { return firmware_hangs_.load(); }
 
   // The last asynchronous error; the next one overwrites it, reading does not clear it.
   void record_async_error(const uapi::amdxdna::amdxdna_async_error& error);
@@ -67,6 +75,7 @@ class Npu : public drm::Device {
   std::map<std::uint32_t, std::shared_ptr<HwContext>> contexts_;  // guarded by contexts_mutex_
   std::uint32_t next_context_id_ = 1;                             // guarded by contexts_mutex_
   std::atomic<std::uint8_t> power_mode_{0};
+  std::atomic<bool> firmware_hangs_{false};
   mutable std::mutex async_error_mutex_;
   uapi::amdxdna::amdxdna_async_error async_error_{};  // guarded by async_error_mutex_
 };

@@ -25,9 +25,12 @@ NpuMemory::NpuMemory(std::shared_ptr<DeviceHeap> heap, const std::vector<XdnaBoR
   }
 }
 
-void NpuMemory::add(std::uint64_t start, Region region) { regions_.insert_or_assign(start, std::move(region)); }
+void NpuMemory::add(std::uint64_t start, Region region) {
+  regions_.insert_or_assign(start, std::move(region));
+}
 
-const NpuMemory::Region* NpuMemory::find(std::uint64_t address, std::uint64_t size_bytes, std::uint64_t* start) const {
+const NpuMemory::Region* NpuMemory::find(std::uint64_t address, std::uint64_t size_bytes,
+                                         std::uint64_t* start) const {
   auto after = regions_.upper_bound(address);
   if (after == regions_.begin()) return nullptr;
   const auto& [region_start, region] = *std::prev(after);

@@ -1,8 +1,9 @@
-// NpuMemory: what the NPU can reach while it runs a command of one context: host addresses that lie in a BO of the
-// context's file, and the device aperture.
+// NpuMemory: what the NPU can reach while it runs a command of one context: host addresses that lie in a BO
+// of the context's file, and the device aperture.
 //
-// Owner: made per command from the file's handles and the job's references. Units: bytes. Errors: false/empty for an address outside every BO.
-// Thread-safety: none; one command uses it. Mirrors: the PASID-bound page tables (SVA) plus the firmware's host-buffer map.
+// Owner: made per command from the file's handles and the job's references. Units: bytes. Errors: false/empty
+// for an address outside every BO. Thread-safety: none; one command uses it. Mirrors: the PASID-bound page
+// tables (SVA) plus the firmware's host-buffer map.
 #pragma once
 
 #include <cstdint>

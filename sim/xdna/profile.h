@@ -1,7 +1,8 @@
 // NpuProfile: data that describes an NPU model, read from profiles/<name>.toml (kind = "npu").
 //
-// Owner: plain data. Units in the names. Errors: load_npu_profile's message names file, line and what is accepted.
-// Thread-safety: read-only after loading. Mirrors: amdxdna's npuN_regs.c: struct amdxdna_dev_info and amdxdna_dev_priv.
+// Owner: plain data. Units in the names. Errors: load_npu_profile's message names file, line and what is
+// accepted. Thread-safety: read-only after loading. Mirrors: amdxdna's npuN_regs.c: struct amdxdna_dev_info
+// and amdxdna_dev_priv.
 #pragma once
 
 #include <array>

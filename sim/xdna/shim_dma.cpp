@@ -33,7 +33,8 @@ struct Descriptor {
 Descriptor read_descriptor(const TileRegisters& registers, unsigned column, unsigned bd) {
   std::uint32_t word[8];
   for (unsigned i = 0; i < 8; ++i) {
-    word[i] = registers.read(TileAddress{column, 0, ShimDma::kBdBase + ShimDma::kBdStride * bd + 4 * i}.absolute());
+    word[i] =
+        registers.read(TileAddress{column, 0, ShimDma::kBdBase + ShimDma::kBdStride * bd + 4 * i}.absolute());
   }
   Descriptor d{};
   d.length_words = word[0];
@@ -53,7 +54,8 @@ Descriptor read_descriptor(const TileRegisters& registers, unsigned column, unsi
 }
 
 void advance_iteration(TileRegisters& registers, unsigned column, unsigned bd, const Descriptor& d) {
-  const std::uint64_t address = TileAddress{column, 0, ShimDma::kBdBase + ShimDma::kBdStride * bd + 24}.absolute();
+  const std::uint64_t address =
+      TileAddress{column, 0, ShimDma::kBdBase + ShimDma::kBdStride * bd + 24}.absolute();
   const std::uint32_t current = static_cast<std::uint32_t>((d.iteration_current + 1) % d.iteration_wrap);
   registers.write(address, (registers.read(address) & 0x03ffffff) | current << 26);
 }
@@ -79,7 +81,8 @@ std::optional<ShimDma::Queue> ShimDma::queue_at(std::uint32_t offset) {
 
 std::optional<std::uint64_t> ShimDma::host_address(std::uint64_t address, std::uint64_t size_bytes,
                                                    bool for_write) const {
-  if (address >= kDdrOffset && memory_.covers(address - kDdrOffset, size_bytes, for_write)) return address - kDdrOffset;
+  if (address >= kDdrOffset && memory_.covers(address - kDdrOffset, size_bytes, for_write))
+    return address - kDdrOffset;
   if (memory_.covers(address, size_bytes, for_write)) return address;
   return std::nullopt;
 }
@@ -87,7 +90,8 @@ std::optional<std::uint64_t> ShimDma::host_address(std::uint64_t address, std::u
 bool ShimDma::addresses_of(unsigned column, unsigned bd, bool for_write, std::vector<std::uint64_t>* words) {
   for (unsigned hops = 0; hops < kBdCount; ++hops) {
     const Descriptor d = read_descriptor(registers_, column, bd);
-    if (!d.valid || d.length_words > kMaxTaskWords || words->size() + d.length_words > kMaxTaskWords) return false;
+    if (!d.valid || d.length_words > kMaxTaskWords || words->size() + d.length_words > kMaxTaskWords)
+      return false;
     const std::uint64_t base = d.address + d.iteration_current * d.iteration_step * 4;
     // One check finds whether the device's view is offset; each word is checked again as it moves.
     const std::optional<std::uint64_t> host = host_address(base, 4, for_write);

@@ -1,10 +1,11 @@
 // ShimDma: the shim tiles' DMA engines: buffer descriptors in registers, task queues, completion tokens.
 //
-// Owner: one per running transaction. Units: BD lengths and steps are 32-bit words, addresses bytes. Errors: push() says what went wrong.
-// Thread-safety: none. Mirrors: AIE2 shim DMA registers (aie-rt's xaiemlgbl_params), as used by mlir-aie designs.
+// Owner: one per running transaction. Units: BD lengths and steps are 32-bit words, addresses bytes. Errors:
+// push() says what went wrong. Thread-safety: none. Mirrors: AIE2 shim DMA registers (aie-rt's
+// xaiemlgbl_params), as used by mlir-aie designs.
 //
-// A pass-through design routes each column's MM2S channel c to its S2MM channel c; only then does data move here. What a
-// design with cores would produce is not known, so its S2MM tasks never complete.
+// A pass-through design routes each column's MM2S channel c to its S2MM channel c; only then does data move
+// here. What a design with cores would produce is not known, so its S2MM tasks never complete.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +53,8 @@ class ShimDma {
   using Key = std::pair<unsigned, unsigned>;  // (column, channel)
 
   bool addresses_of(unsigned column, unsigned bd, bool for_write, std::vector<std::uint64_t>* words);
-  std::optional<std::uint64_t> host_address(std::uint64_t address, std::uint64_t size_bytes, bool for_write) const;
+  std::optional<std::uint64_t> host_address(std::uint64_t address, std::uint64_t size_bytes,
+                                            bool for_write) const;
   bool move(Key key);
 
   TileRegisters& registers_;

@@ -1,8 +1,8 @@
 // TileRegisters: the register file of all tiles a transaction can write, sparse, by absolute address
 // (column << 25 | row << 20 | offset).
 //
-// Owner: one per running transaction. Units: 32-bit registers. Errors: none; unwritten registers read zero. Thread-safety: none.
-// Mirrors: the AIE2 tile address map.
+// Owner: one per running transaction. Units: 32-bit registers. Errors: none; unwritten registers read zero.
+// Thread-safety: none. Mirrors: the AIE2 tile address map.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,7 @@ struct TileAddress {
     return {static_cast<unsigned>((address >> 25) & 0x7f), static_cast<unsigned>((address >> 20) & 0x1f),
             static_cast<std::uint32_t>(address & 0xfffff)};
   }
-  std::uint64_t absolute() const {
-    return std::uint64_t{column} << 25 | std::uint64_t{row} << 20 | offset;
-  }
+  std::uint64_t absolute() const { return std::uint64_t{column} << 25 | std::uint64_t{row} << 20 | offset; }
 };
 
 class TileRegisters {

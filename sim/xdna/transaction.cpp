@@ -36,7 +36,10 @@ class Run {
  public:
   Run(std::vector<std::uint32_t> words, const Invocation& invocation, const NpuMemory& memory,
       const TransactionLimits& limits, bool pass_through)
-      : words_(std::move(words)), invocation_(invocation), limits_(limits), dma_(registers_, memory, pass_through) {}
+      : words_(std::move(words)),
+        invocation_(invocation),
+        limits_(limits),
+        dma_(registers_, memory, pass_through) {}
 
   Verdict run() {
     if (words_.size() < kHeaderWords) return error(0);
@@ -49,9 +52,12 @@ class Run {
       const std::optional<std::size_t> length = length_words(at);
       if (!length || *length == 0 || *length > words_.size() - at) return error(index);
       switch (step(std::span(words_).subspan(at, *length))) {
-        case Step::kDone: break;
-        case Step::kBad: return error(index);
-        case Step::kNever: return {Verdict::Kind::kUnsupported, index};
+        case Step::kDone:
+          break;
+        case Step::kBad:
+          return error(index);
+        case Step::kNever:
+          return {Verdict::Kind::kUnsupported, index};
       }
       at += *length;
     }
@@ -68,38 +74,54 @@ class Run {
     const std::uint8_t opcode = words_[at] & 0xff;
     if (opcode >= kFirstSizedOpcode) return at + 1 < words_.size() ? words_[at + 1] / 4 : 0;
     switch (opcode) {
-      case kWrite: return 6;
-      case kBlockWrite: return at + 3 < words_.size() ? words_[at + 3] / 4 : 0;
+      case kWrite:
+        return 6;
+      case kBlockWrite:
+        return at + 3 < words_.size() ? words_[at + 3] / 4 : 0;
       case kMaskWrite:
       case kMaskPoll:
-      case kMaskPollBusy: return 7;
+      case kMaskPollBusy:
+        return 7;
       case kNoop:
-      case kPreempt: return 1;
+      case kPreempt:
+        return 1;
       case kLoadPdi:
-      case kCreateScratchpad: return 4;
-      case kUpdateRegister: return 3;
-      default: return std::nullopt;
+      case kCreateScratchpad:
+        return 4;
+      case kUpdateRegister:
+        return 3;
+      default:
+        return std::nullopt;
     }
   }
 
   Step step(std::span<const std::uint32_t> op) {
     switch (op[0] & 0xff) {
-      case kWrite: return write(address_of(op), op[4]);
+      case kWrite:
+        return write(address_of(op), op[4]);
       case kMaskWrite: {
         const std::uint64_t address = address_of(op);
         return write(address, (registers_.read(address) & ~op[5]) | (op[4] & op[5]));
       }
-      case kBlockWrite: return block_write(op);
+      case kBlockWrite:
+        return block_write(op);
       case kMaskPoll:
-      case kMaskPollBusy: return (registers_.read(address_of(op)) & op[5]) == op[4] ? Step::kDone : Step::kNever;
-      case kTct: return op.size() >= 4 ? wait_tokens(op) : Step::kBad;
-      case kDdrPatch: return op.size() >= 11 ? patch(op) : Step::kBad;
-      case kLoadPdi: return Step::kNever;  // another array configuration, which nobody here can load
-      default: return Step::kDone;
+      case kMaskPollBusy:
+        return (registers_.read(address_of(op)) & op[5]) == op[4] ? Step::kDone : Step::kNever;
+      case kTct:
+        return op.size() >= 4 ? wait_tokens(op) : Step::kBad;
+      case kDdrPatch:
+        return op.size() >= 11 ? patch(op) : Step::kBad;
+      case kLoadPdi:
+        return Step::kNever;  // another array configuration, which nobody here can load
+      default:
+        return Step::kDone;
     }
   }
 
-  static std::uint64_t address_of(std::span<const std::uint32_t> op) { return op[2] | std::uint64_t{op[3]} << 32; }
+  static std::uint64_t address_of(std::span<const std::uint32_t> op) {
+    return op[2] | std::uint64_t{op[3]} << 32;
+  }
 
   Step write(std::uint64_t address, std::uint32_t value) {
     const TileAddress tile = TileAddress::of(address);
@@ -136,7 +158,8 @@ class Run {
     const std::size_t argument = op[8];
     if (argument >= invocation_.arguments.size()) return Step::kBad;
     std::uint64_t address = invocation_.arguments[argument] + op[10];
-    if (!invocation_.arguments_pretranslated || argument < kPretranslatedArguments) address += ShimDma::kDdrOffset;
+    if (!invocation_.arguments_pretranslated || argument < kPretranslatedArguments)
+      address += ShimDma::kDdrOffset;
     if (write(register_address, static_cast<std::uint32_t>(address)) != Step::kDone) return Step::kBad;
     const std::uint32_t high = registers_.read(register_address + 4) & 0xffff0000;
     return write(register_address + 4, high | (static_cast<std::uint32_t>(address >> 32) & 0xffff));
@@ -151,8 +174,8 @@ class Run {
 
 }  // namespace
 
-Verdict run_transaction(std::span<const std::byte> instructions, const Invocation& invocation, const NpuMemory& memory,
-                        const TransactionLimits& limits, bool pass_through) {
+Verdict run_transaction(std::span<const std::byte> instructions, const Invocation& invocation,
+                        const NpuMemory& memory, const TransactionLimits& limits, bool pass_through) {
   std::vector<std::uint32_t> words(instructions.size() / 4);
   std::memcpy(words.data(), instructions.data(), words.size() * 4);
   return Run(std::move(words), invocation, memory, limits, pass_through).run();

@@ -1,7 +1,9 @@
-// Transaction: interprets a TXN instruction buffer: register writes, polls, DDR patches, DMA tasks, completion waits.
+// Transaction: interprets a TXN instruction buffer: register writes, polls, DDR patches, DMA tasks,
+// completion waits.
 //
-// Owner: one run per command. Units: bytes and 32-bit words as named. Errors: Verdict says how it ended and at which operation.
-// Thread-safety: none. Mirrors: the run-time half of NPU firmware; encoding as mlir-aie's TxnEncoding writes it.
+// Owner: one run per command. Units: bytes and 32-bit words as named. Errors: Verdict says how it ended and
+// at which operation. Thread-safety: none. Mirrors: the run-time half of NPU firmware; encoding as mlir-aie's
+// TxnEncoding writes it.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +31,8 @@ struct TransactionLimits {
   unsigned row_count = 0;
 };
 
-Verdict run_transaction(std::span<const std::byte> instructions, const Invocation& invocation, const NpuMemory& memory,
-                        const TransactionLimits& limits, bool pass_through);
+Verdict run_transaction(std::span<const std::byte> instructions, const Invocation& invocation,
+                        const NpuMemory& memory, const TransactionLimits& limits, bool pass_through);
 
 // A PDI made for this simulator: a design whose shim channels are wired MM2S -> S2MM, column by column.
 inline constexpr char kPassThroughPdiMagic[] = "UNDERSTUDY PASS-THROUGH";

@@ -1,5 +1,7 @@
 #include "sim/xdna/xdna_file.h"
 
+#include <sys/mman.h>
+
 #include "sim/xdna/hwctx.h"
 
 namespace understudy::xdna {
@@ -13,7 +15,8 @@ XdnaFile::~XdnaFile() = default;
 
 std::vector<XdnaBoRef> XdnaFile::bos() {
   std::vector<XdnaBoRef> bos;
-  for (const auto& [handle, object] : handles().all()) bos.push_back(std::static_pointer_cast<XdnaBo>(object));
+  for (const auto& [handle, object] : handles().all())
+    bos.push_back(std::static_pointer_cast<XdnaBo>(object));
   return bos;
 }
 
@@ -25,6 +28,16 @@ std::shared_ptr<HwContext> XdnaFile::context(std::uint32_t id) {
   const std::lock_guard lock(contexts_mutex_);
   const auto found = contexts_.find(id);
   return found == contexts_.end() ? nullptr : found->second;
+}
+
+// amdxdna_pci_drv.c: amdxdna_drm_gem_mmap; amdxdna_gem.c: amdxdna_gem_obj_mmap.
+Result<MmapTarget> XdnaFile::mmap(Call& call, const MmapRequest& request) {
+  constexpr std::uint64_t kGemOffsetStart = std::uint64_t{1} << 32;
+  if (request.offset_bytes < kGemOffsetStart) {
+    return Errno(npu().flavour() == DriverFlavour::kMainline ? EINVAL : EOPNOTSUPP);
+  }
+  if ((request.flags & MAP_TYPE) == MAP_PRIVATE) return Errno(EINVAL);
+  return DrmFile::mmap(call, request);
 }
 
 void XdnaFile::mapped(const Caller&, const MmapRequest& request, std::uint64_t address) {

@@ -1,7 +1,8 @@
 // XdnaFile: one open of an accel node: device heap, hardware contexts, and the driver's ioctl handlers.
 //
-// Owner: FileTable. Units: bytes. Errors: each handler gives the errno of its counterpart, in its order. Thread-safety: handlers
-// run in parallel; heap, contexts and handles lock themselves. Mirrors: struct amdxdna_client.
+// Owner: FileTable. Units: bytes. Errors: each handler gives the errno of its counterpart, in its order.
+// Thread-safety: handlers run in parallel; heap, contexts and handles lock themselves. Mirrors: struct
+// amdxdna_client.
 //
 // Handlers by topic: bo_ioctls.cpp, hwctx_ioctls.cpp, exec_ioctls.cpp, info_ioctls.cpp, array_ioctls.cpp.
 #pragma once
@@ -28,8 +29,9 @@ class XdnaFile : public drm::DrmFile {
   const ClientRef& opener() const { return opener_; }
   const std::shared_ptr<DeviceHeap>& heap() const { return heap_; }
   std::vector<XdnaBoRef> bos();
-  Result<XdnaBoRef> lookup_bo(std::uint32_t handle);                 // ENOENT
-  std::shared_ptr<HwContext> context(std::uint32_t id);              // null: not one of this file
+  Result<XdnaBoRef> lookup_bo(std::uint32_t handle);     // ENOENT
+  std::shared_ptr<HwContext> context(std::uint32_t id);  // null: not one of this file
+  Result<MmapTarget> mmap(Call& call, const MmapRequest& request) override;
   void mapped(const Caller& caller, const MmapRequest& request, std::uint64_t address) override;
   void release() override;
 
@@ -49,9 +51,11 @@ class XdnaFile : public drm::DrmFile {
   Result<XdnaBoRef> make_bo(Call& call, const uapi::amdxdna::amdxdna_drm_create_bo& args, BoType type);
   Result<XdnaBoRef> make_dev_bo(const uapi::amdxdna::amdxdna_drm_create_bo& args);
   Result<XdnaBoRef> make_from_va_table(Call& call, std::uint64_t va_table, BoType type);
-  Result<XdnaBoRef> pin_user_pages(Call& call, std::uint64_t entries_address, std::uint32_t count, BoType type);
+  Result<XdnaBoRef> pin_user_pages(Call& call, std::uint64_t entries_address, std::uint32_t count,
+                                   BoType type);
   Result<void> configure_cus(HwContext& context, std::span<const std::byte> config, std::uint32_t size_bytes);
-  Outcome configure_debug_bo(Call& call, const std::shared_ptr<HwContext>& context, std::uint32_t handle, bool assign);
+  Outcome configure_debug_bo(Call& call, const std::shared_ptr<HwContext>& context, std::uint32_t handle,
+                             bool assign);
 
   const ClientRef opener_;
   const std::shared_ptr<DeviceHeap> heap_;
