@@ -177,7 +177,7 @@ class Run {
 Verdict run_transaction(std::span<const std::byte> instructions, const Invocation& invocation,
                         const NpuMemory& memory, const TransactionLimits& limits, bool pass_through) {
   std::vector<std::uint32_t> words(instructions.size() / 4);
-  std::memcpy(words.data(), instructions.data(), words.size() * 4);
+  if (!words.empty()) std::memcpy(words.data(), instructions.data(), words.size() * 4);
   return Run(std::move(words), invocation, memory, limits, pass_through).run();
 }
 
