@@ -1,7 +1,7 @@
 // GuestMemory: the guest's physical address space: what lies at which guest-physical address, as the device
 // sees it.
 //
-// Owner: the virtual machine (VirtioGpuDevice, or a test). Pages are placed by the guest driver and looked up
+// Owner: the virtual machine (the guest, or a test). Pages are placed by the guest driver and looked up
 // by the device; a Placement takes its pages out again when it goes, while pieces that the device has looked
 // up keep the pages themselves alive (a device that was not told of the removal goes on reading them, as the
 // real one does). Units: bytes; addresses are guest-physical. Errors: EFAULT where nothing lies, ENOMEM when
