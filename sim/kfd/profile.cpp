@@ -273,7 +273,7 @@ std::uint64_t GpuProfile::property(std::string_view key) const {
 
 std::optional<GpuProfile> load_gpu_profile(std::string_view name_or_path,
                                            const profile::Directories& directories, std::string* why) {
-  const auto path = profile::find_file(name_or_path, directories, why);
+  const auto path = profile::find_file(name_or_path, "gpu", directories, why);
   if (!path) return std::nullopt;
   const profile::Reader reader(*path, directories);
   GpuProfile profile = read_profile(reader.root());

@@ -37,8 +37,8 @@ Directories directories(const std::filesystem::path& installed) {
   return all;
 }
 
-std::optional<std::filesystem::path> find_file(std::string_view name_or_path, const Directories& directories,
-                                               std::string* why) {
+std::optional<std::filesystem::path> find_file(std::string_view name_or_path, std::string_view kind,
+                                               const Directories& directories, std::string* why) {
   std::error_code ignored;
   if (is_path(name_or_path)) {
     std::filesystem::path path(name_or_path);
@@ -50,7 +50,7 @@ std::optional<std::filesystem::path> find_file(std::string_view name_or_path, co
     std::filesystem::path path = directory / (std::string(name_or_path) + std::string(kExtension));
     if (std::filesystem::is_regular_file(path, ignored)) return path;
   }
-  const std::vector<std::string> known = names(directories);
+  const std::vector<std::string> known = names(directories, kind);
   if (known.empty()) {
     *why = fmt::format("there is no profile '{}', nor any other in {}", name_or_path,
                        fmt::join(as_strings(directories), ", "));

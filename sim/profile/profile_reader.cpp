@@ -78,7 +78,7 @@ struct ReaderState {
       return std::nullopt;
     }
     std::string why;
-    const auto base_file = find_file(name->get(), directories, &why);
+    const auto base_file = find_file(name->get(), {}, directories, &why);
     if (!base_file) {
       fail(node.source(), "based_on: " + why);
       return std::nullopt;
