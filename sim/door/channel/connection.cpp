@@ -135,6 +135,12 @@ Result<void> Connection::dispatch(const Message& message) {
   return Errno(EPROTO);
 }
 
+void Connection::stop() {
+  // A reader in the middle of end() still needs the server; one that is past it has removed the watch itself.
+  machine_.reactor().unwatch(watch_);
+  end();
+}
+
 void Connection::end() {
   std::map<std::uint64_t, std::weak_ptr<ChannelCall>> pending;
   {
@@ -403,10 +409,12 @@ void Connection::reply_to(const Message& message, std::int64_t value, std::span<
 }
 
 Caller Connection::caller_of(const Message& message) {
-  // A vfork child speaks through its parent's connection.
+  // A forked or vforked child that speaks through its parent's connection.
   if (message.sender != client_->pid()) {
     const Result<ClientRef> sender = machine_.clients().resolve(message.sender);
-    return Caller{sender ? sender.value() : client_, message.sender};
+    if (!sender) return Caller{client_, message.sender};
+    if (!sender.value()->has_shim()) server_.joined(shared_from_this(), sender.value());
+    return Caller{sender.value(), message.sender};
   }
   const pid_t tid = message.header.tid;
   if (tid != checked_tid_) {

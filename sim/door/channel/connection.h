@@ -33,9 +33,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Result<void> start();
   // Makes the reactor end it; from any thread.
   void abandon();
-  // Hangs up, cancels what is pending and tells the server. On the reading thread, or when nothing reads any
-  // more but may be waiting to: returns after the reader has stopped.
-  void end();
+  // Ends it from outside the reactor: returns when nothing reads any more.
+  void stop();
 
   // Sends a call's answer (called by ChannelCall).
   void answer(ChannelCall& call, int value);
@@ -55,6 +54,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // False: the connection has ended.
   bool read_one(std::span<std::byte> buffer);
   Result<void> dispatch(const Message& message);
+  // Hangs up, cancels what is pending and tells the server, which is not touched afterwards.
+  void end();
 
   // The handlers of kRows. An errno means: malformed, answer and hang up.
   Result<void> hello(const Message& message);

@@ -61,7 +61,7 @@ ChannelServer::~ChannelServer() {
     const std::lock_guard lock(mutex_);
     connections.swap(connections_);
   }
-  for (const ConnectionRef& connection : connections) connection->end();
+  for (const ConnectionRef& connection : connections) connection->stop();
 }
 
 HelloReply ChannelServer::hello_reply() const {

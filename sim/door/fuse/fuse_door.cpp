@@ -162,7 +162,7 @@ struct FuseDoor::Operations {
       ::fuse_reply_err(request, EACCES);
       return;
     }
-    reply_open(request, info, std::make_unique<AttributeHandle>(sysfs->entry));
+    reply_open(request, info, std::make_shared<AttributeHandle>(sysfs->entry));
   }
 
   static void opendir(fuse_req_t request, fuse_ino_t number, fuse_file_info* info) {
@@ -176,37 +176,37 @@ struct FuseDoor::Operations {
     std::vector<DirectoryHandle::Entry> entries{{".", self}, {"..", self}};
     for (const auto& [name, child] : door.tree().list(*item))
       entries.push_back({name, door.inodes_.describe(child)});
-    reply_open(request, info, std::make_unique<DirectoryHandle>(std::move(entries)));
+    reply_open(request, info, std::make_shared<DirectoryHandle>(std::move(entries)));
   }
 
-  static void reply_open(fuse_req_t request, fuse_file_info* info, std::unique_ptr<Handle> handle) {
-    info->fh = reinterpret_cast<std::uint64_t>(handle.get());
+  static void reply_open(fuse_req_t request, fuse_file_info* info, std::shared_ptr<Handle> handle) {
+    FuseDoor& door = door_of(request);
+    info->fh = door.handles_.add(handle);
     info->direct_io = 1;
     // Not delivered: the open was interrupted, and no RELEASE will come.
-    if (::fuse_reply_open(request, info) != 0) {
-      handle->closed();
-      return;
-    }
-    (void)handle.release();
+    if (::fuse_reply_open(request, info) != 0) door.handles_.take(info->fh)->closed();
   }
 
   static void release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
-    const std::unique_ptr<Handle> handle(&Handle::of(info));
-    handle->closed();
+    door_of(request).handles_.take(info->fh)->closed();
     ::fuse_reply_err(request, 0);
   }
 
+  static std::shared_ptr<Handle> handle_of(fuse_req_t request, const fuse_file_info* info) {
+    return door_of(request).handles_.find(info->fh);
+  }
+
   static void readdir(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
-    Handle::of(info).list(request, size, offset);
+    handle_of(request, info)->list(request, size, offset);
   }
 
   static void read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
-    Handle::of(info).read(request, size, offset, (info->flags & O_NONBLOCK) != 0);
+    handle_of(request, info)->read(request, size, offset, (info->flags & O_NONBLOCK) != 0);
   }
 
   static void write(fuse_req_t request, fuse_ino_t, const char* data, std::size_t size, off_t offset,
                     fuse_file_info* info) {
-    Handle::of(info).write(request, bytes_of(data, size), offset);
+    handle_of(request, info)->write(request, bytes_of(data, size), offset);
   }
 
   static void ioctl(fuse_req_t request, fuse_ino_t, unsigned command, void* argument, fuse_file_info* info,
@@ -215,12 +215,13 @@ struct FuseDoor::Operations {
       ::fuse_reply_err(request, ENOTTY);
       return;
     }
-    Handle::of(info).ioctl(
-        request, {command, reinterpret_cast<std::uint64_t>(argument), bytes_of(in, in_bytes), out_bytes});
+    handle_of(request, info)
+        ->ioctl(request,
+                {command, reinterpret_cast<std::uint64_t>(argument), bytes_of(in, in_bytes), out_bytes});
   }
 
   static void poll(fuse_req_t request, fuse_ino_t, fuse_file_info* info, fuse_pollhandle* waiter) {
-    Handle::of(info).poll(request, waiter);
+    handle_of(request, info)->poll(request, waiter);
   }
 
   static constexpr fuse_lowlevel_ops table() {
@@ -259,7 +260,7 @@ void FuseDoor::open_node(fuse_req_t request, fuse_ino_t number, const NodeRef& n
     machine.files().add(file.value());
   }
   shimless_.opened(caller.value().client, node->path());
-  Operations::reply_open(request, info, std::make_unique<NodeHandle>(*this, file.value()));
+  Operations::reply_open(request, info, std::make_shared<NodeHandle>(*this, file.value()));
 }
 
 Result<std::unique_ptr<FuseDoor>> FuseDoor::mount(Machine& machine, const std::string& mount_point,
@@ -282,13 +283,14 @@ Result<std::unique_ptr<FuseDoor>> FuseDoor::mount(Machine& machine, const std::s
     return Errno(ENODEV);
   }
   door->mounted_ = true;
-  door->threads_ = std::make_unique<SessionThreads>(door->session_.get(), kThreads);
+  // Nobody answers requests yet, and none is made.
   struct statx found {};
   if (::statx(AT_FDCWD, mount_point.c_str(), AT_STATX_DONT_SYNC, STATX_INO, &found) != 0) {
     *why = std::string("the mount does not answer: ") + std::strerror(errno);
     return last_errno();
   }
   door->device_ = makedev(found.stx_dev_major, found.stx_dev_minor);
+  door->threads_ = std::make_unique<SessionThreads>(door->session_.get(), kThreads);
   return door;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "sim/door/door.h"
+#include "sim/door/fuse/handle.h"
 #include "sim/door/fuse/inode_table.h"
 #include "sim/door/fuse/interrupts.h"
 #include "sim/door/fuse/session_threads.h"
@@ -38,6 +39,7 @@ class FuseDoor : public Door, public SessionData {
   void open_node(fuse_req_t request, fuse_ino_t number, const NodeRef& node, fuse_file_info* info);
 
   InodeTable inodes_;
+  HandleTable handles_;
   ShimlessClients shimless_;
   dev_t device_ = 0;
   std::unique_ptr<fuse_session, void (*)(fuse_session*)> session_{nullptr, nullptr};

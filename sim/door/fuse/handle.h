@@ -1,13 +1,17 @@
 // Handle: what an open file of a fuse or cuse session is to us: a node's file, an attribute or a directory.
 //
-// Owner: the session, from its OPEN reply to RELEASE (fi->fh points at it). Units: bytes.
-// Errors: every request is answered exactly once, with the errno the kernel's own file would give.
-// Thread-safety: all methods from any thread. Mirrors: struct file_operations.
+// Owner: the session's HandleTable, from the OPEN reply to RELEASE (fi->fh names it); a request in progress
+// holds a reference beyond that, since RELEASE may come as soon as it is answered. Units: bytes. Errors:
+// every request is answered exactly once, with the errno the kernel's own file would give. Thread-safety: all
+// methods from any thread. Mirrors: struct file_operations.
 #pragma once
 
 #include <sys/types.h>
 
+#include <memory>
+#include <mutex>
 #include <span>
+#include <unordered_map>
 
 #include "sim/core/call.h"
 #include "sim/door/fuse/fuse_api.h"
@@ -30,10 +34,20 @@ class Handle {
   // Takes `waiter` (may be null). As fs/select.c treats a file without poll.
   virtual void poll(fuse_req_t request, fuse_pollhandle* waiter);
   virtual void list(fuse_req_t request, std::size_t, off_t) { ::fuse_reply_err(request, ENOTDIR); }
-  // The last descriptor is gone; the handle is deleted next.
+  // The last descriptor is gone.
   virtual void closed() {}
+};
 
-  static Handle& of(const fuse_file_info* info) { return *reinterpret_cast<Handle*>(info->fh); }
+class HandleTable {
+ public:
+  std::uint64_t add(std::shared_ptr<Handle> handle);
+  std::shared_ptr<Handle> find(std::uint64_t number) const;
+  std::shared_ptr<Handle> take(std::uint64_t number);
+
+ private:
+  mutable std::mutex mutex_;
+  std::uint64_t next_ = 1;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Handle>> handles_;  // guarded by mutex_
 };
 
 // The process behind a request; a failed one has been answered.
