@@ -29,13 +29,13 @@ struct NoArgs {};
 
 class TestFile : public File {
  public:
-  explicit TestFile(std::shared_ptr<TestDevice> device)
-      : device_(std::move(device)), buffer_(Buffer::create("test", 4096)) {
+  TestFile(std::shared_ptr<TestDevice> device, dev_t number)
+      : device_(std::move(device)), number_(number), buffer_(Buffer::create("test", 4096)) {
     ++device_->files_open;
   }
 
   std::string label() const override { return "test"; }
-  dev_t device_number() const override { return makedev(240, 7); }
+  dev_t device_number() const override { return number_; }
   bool has_read() const override { return true; }
   void release() override { --device_->files_open; }
 
@@ -110,6 +110,12 @@ class TestFile : public File {
     return call.hand_fd(std::move(fd).value(), offsetof(HandFdArgs, fd));
   }
 
+  Outcome export_dma_buf(Call& call, ExportArgs& args) {
+    const DmaBufRef dma_buf = TRY(call.machine().dmabufs().export_buffer(
+        &call, nullptr, Buffer::create("exported", args.size_bytes), true));
+    return call.hand_fd(TRY(dma_buf->open_descriptor()), offsetof(ExportArgs, fd), args.close_on_exec != 0);
+  }
+
   Outcome who(Call& call, WhoArgs& args) {
     args = {static_cast<std::uint32_t>(call.client().pid()), static_cast<std::uint32_t>(call.caller().tid),
             call.client().id()};
@@ -133,6 +139,7 @@ class TestFile : public File {
  private:
   static const IoctlRow kRows[];
   const std::shared_ptr<TestDevice> device_;
+  const dev_t number_;
   const BufferRef buffer_;
   std::mutex mutex_;
   std::vector<CallRef> blocked_;  // guarded by mutex_
@@ -156,6 +163,7 @@ const IoctlRow TestFile::kRows[] = {
     test_row<TEST_IOC_FAIL, FailArgs, &TestFile::fail>(),
     test_row<TEST_IOC_DROP, NoArgs, &TestFile::drop>(),
     test_row<TEST_IOC_MESSAGE, NoArgs, &TestFile::message>(),
+    test_row<TEST_IOC_EXPORT, ExportArgs, &TestFile::export_dma_buf>(),
 };
 
 void TestFile::ioctl(const CallRef& call) {
@@ -171,20 +179,25 @@ void TestFile::ioctl(const CallRef& call) {
 
 class TestNode : public Node {
  public:
-  explicit TestNode(std::shared_ptr<TestDevice> device) : device_(std::move(device)) {}
-  std::string path() const override { return "test/node0"; }
-  dev_t device_number() const override { return makedev(240, 7); }
-  Result<FileRef> open(const Caller&, int) override { return FileRef(std::make_shared<TestFile>(device_)); }
+  TestNode(std::shared_ptr<TestDevice> device, std::string path, dev_t number)
+      : device_(std::move(device)), path_(std::move(path)), number_(number) {}
+  std::string path() const override { return path_; }
+  dev_t device_number() const override { return number_; }
+  Result<FileRef> open(const Caller&, int) override {
+    return FileRef(std::make_shared<TestFile>(device_, number_));
+  }
 
  private:
   const std::shared_ptr<TestDevice> device_;
+  const std::string path_;
+  const dev_t number_;
 };
 
 }  // namespace
 
 std::shared_ptr<TestDevice> add_test_device(Machine& machine) {
   auto device = std::make_shared<TestDevice>();
-  machine.add_node(std::make_shared<TestNode>(device));
+  machine.add_node(std::make_shared<TestNode>(device, "test/node0", makedev(240, 7)));
   machine.sysfs().attribute("devices/test/name", "test device\n");
   machine.sysfs().attribute("devices/test/files_open", [device] {
     return Result<std::string>(std::to_string(device->files_open) + "\n");
@@ -193,6 +206,22 @@ std::shared_ptr<TestDevice> add_test_device(Machine& machine) {
   machine.sysfs().attribute("module/test/initstate", "live\n");
   machine.sysfs().attribute("module/test/coresize", "4096\n");
   machine.sysfs().directory("module/builtin");
+  return device;
+}
+
+std::shared_ptr<TestDevice> add_test_accelerator(Machine& machine) {
+  auto device = std::make_shared<TestDevice>();
+  machine.add_node(std::make_shared<TestNode>(device, "accel/accel0", makedev(261, 0)));
+  SysfsTree& sysfs = machine.sysfs();
+  const std::string pci = std::string("devices/pci0000:c0/") + kTestPciAddress;
+  sysfs.attribute(pci + "/vendor", "0x1022\n");
+  sysfs.attribute(pci + "/busy_percent", [] { return Result<std::string>("17\n"); });
+  sysfs.attribute(pci + "/accel/accel0/dev", "261:0\n");
+  sysfs.link_to(pci + "/accel/accel0/device", pci);
+  sysfs.link_to("class/accel/accel0", pci + "/accel/accel0");
+  sysfs.link_to("dev/char/261:0", pci + "/accel/accel0");
+  sysfs.link_to(std::string("bus/pci/devices/") + kTestPciAddress, pci);
+  sysfs.attribute("module/amdxdna/initstate", "live\n");
   return device;
 }
 

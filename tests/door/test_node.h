@@ -29,6 +29,11 @@ struct HandFdArgs {
   std::int32_t fd;  // out
   std::uint32_t padding;
 };
+struct ExportArgs {
+  std::uint64_t size_bytes;
+  std::int32_t fd;  // out
+  std::uint32_t close_on_exec;
+};
 struct WhoArgs {
   std::uint32_t pid;  // out
   std::uint32_t tid;
@@ -46,8 +51,9 @@ struct FailArgs {
 #define TEST_IOC_HAND_FD _IOWR('T', 5, ::understudy::test::HandFdArgs)
 #define TEST_IOC_WHO _IOR('T', 6, ::understudy::test::WhoArgs)
 #define TEST_IOC_FAIL _IOWR('T', 7, ::understudy::test::FailArgs)
-#define TEST_IOC_DROP _IO('T', 8)     // never answered by the handler
-#define TEST_IOC_MESSAGE _IO('T', 9)  // makes "hello" readable
+#define TEST_IOC_DROP _IO('T', 8)                                       // never answered by the handler
+#define TEST_IOC_MESSAGE _IO('T', 9)                                    // makes "hello" readable
+#define TEST_IOC_EXPORT _IOWR('T', 10, ::understudy::test::ExportArgs)  // a dma-buf
 
 // Adds the node "test" and sys/class/test/* to a machine. `files_open` counts open files, for tests in one
 // process.
@@ -56,5 +62,10 @@ struct TestDevice {
   std::atomic<int> calls_blocked{0};
 };
 std::shared_ptr<TestDevice> add_test_device(Machine& machine);
+
+// The same behaviour under a name that the preload shim takes over, "accel/accel0", with the sysfs entries of
+// a PCI device at kTestPciAddress.
+inline constexpr char kTestPciAddress[] = "0000:c3:00.0";
+std::shared_ptr<TestDevice> add_test_accelerator(Machine& machine);
 
 }  // namespace understudy::test

@@ -56,9 +56,7 @@ std::size_t rename_descriptor(int fd, std::string_view target, char* renamed) {
   }
   DeviceNumber number;
   if (!target.starts_with("socket:") || !is_machine_socket(fd, &number) || number.major == 0) return 0;
-  char node[kMaxNodeNameBytes];
-  name_of_node(number, node);
-  return static_cast<std::size_t>(::snprintf(renamed, kMaxTargetBytes, "/dev/%s", node));
+  return ::strlen(::strcpy(renamed, NodePath(number).on_machine()));
 }
 
 // The machine's name for a target, into `renamed`; 0 when it has no other.
@@ -68,22 +66,26 @@ std::size_t rename_target(const char* path, char* target, char* renamed) {
   return fd < 0 ? 0 : rename_descriptor(fd, target, renamed);
 }
 
+// Only the kernel's own links, those of /proc, lead into the tree or to what has no name.
+bool may_be_in_proc(const char* path) {
+  return path[0] != '/' || ::strncmp(path, "/proc/", 6) == 0 || ::strncmp(path, "/dev/fd/", 8) == 0;
+}
+
+// Writes as many bytes as it returns and not one more, as the kernel does.
 ssize_t read_link(int directory, const char* path, char* target, size_t size) {
   const Place place(directory, path);
-  const ssize_t got = next_of_readlinkat(place.directory(), place.path(), target, size);
-  if (got <= 0 || place.in_tree() || !root::active()) return got;
-  // Only links of /proc lead into the tree or to what has no name, and those are absolute.
-  if (target[0] != '/' && target[0] != 's') return got;
-  char whole[kMaxTargetBytes];
-  char renamed[kMaxTargetBytes];
-  const long whole_bytes = raw(SYS_readlinkat, directory, path, whole, sizeof whole - 1);
-  if (whole_bytes <= 0 || whole_bytes == sizeof whole - 1) return got;
-  whole[whole_bytes] = '\0';
-  std::size_t bytes = rename_target(path, whole, renamed);
-  if (bytes == 0) return got;
-  if (bytes > size) bytes = size;
-  ::memcpy(target, renamed, bytes);
-  return static_cast<ssize_t>(bytes);
+  if (!place.in_tree() && root::active() && may_be_in_proc(path)) {
+    char whole[kMaxTargetBytes];
+    char renamed[kMaxTargetBytes];
+    const long got = raw(SYS_readlinkat, directory, path, whole, sizeof whole - 1);
+    whole[got < 0 ? 0 : got] = '\0';
+    if (std::size_t bytes = rename_target(path, whole, renamed); bytes != 0 && size != 0) {
+      if (bytes > size) bytes = size;
+      ::memcpy(target, renamed, bytes);
+      return static_cast<ssize_t>(bytes);
+    }
+  }
+  return next_of_readlinkat(place.directory(), place.path(), target, size);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ UNDERSTUDY_EXPORT int faccessat(int directory, const char* path, int mode, int f
 }
 
 UNDERSTUDY_EXPORT int chdir(const char* path) noexcept {
-  const Place place(AT_FDCWD, path, Effort::kFull);
+  const Place place(AT_FDCWD, path);
   if (auto* const next = next_chdir.get()) return next(place.path());
   return as_library_result(raw(SYS_chdir, place.path()));
 }

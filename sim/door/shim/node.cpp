@@ -7,7 +7,6 @@
 
 #include "sim/door/channel_protocol.h"
 #include "sim/door/shim/raw.h"
-#include "sim/door/shim/root.h"
 
 namespace understudy::shim {
 namespace {
@@ -80,24 +79,17 @@ void show_node(struct statx* info) {
   info->stx_blocks = 0;
 }
 
-bool stat_of_node(DeviceNumber number, struct stat* info) {
-  char name[kMaxNodeNameBytes];
-  name_of_node(number, name);
-  char path[kMaxTreeBytes + sizeof "/dev/" + kMaxNodeNameBytes];
-  ::snprintf(path, sizeof path, "%s/dev/%s", root::tree().data(), name);
-  if (raw(SYS_newfstatat, AT_FDCWD, path, info, 0) != 0) return false;
-  show_node(info);
-  return S_ISCHR(info->st_mode);
-}
-
-void name_of_node(DeviceNumber number, char (&name)[kMaxNodeNameBytes]) {
+NodePath::NodePath(DeviceNumber number) : tree_bytes_(root::tree().size()) {
+  ::memcpy(text_, root::tree().data(), tree_bytes_);
+  char* const name = text_ + tree_bytes_;
+  const std::size_t bytes = sizeof text_ - tree_bytes_;
   if (number.major == kDrmMajor) {
-    ::snprintf(name, sizeof name, number.minor < kFirstRenderMinor ? "dri/card%u" : "dri/renderD%u",
-               number.minor);
+    const char* const format = number.minor < kFirstRenderMinor ? "/dev/dri/card%u" : "/dev/dri/renderD%u";
+    ::snprintf(name, bytes, format, number.minor);
   } else if (number.major == kAccelMajor) {
-    ::snprintf(name, sizeof name, "accel/accel%u", number.minor);
+    ::snprintf(name, bytes, "/dev/accel/accel%u", number.minor);
   } else {
-    ::strcpy(name, "kfd");
+    ::strcpy(name, "/dev/kfd");
   }
 }
 

@@ -1,13 +1,16 @@
 // Nodes as stat(2) shows them: their placeholders in the tree are regular files (see channel_protocol.h),
 // which the program must see as the character devices they stand for.
 //
-// Owner: none, functions of their arguments. Units: none. Errors: none. Thread-safety: pure, but for
-// stat_of_node, which looks at the tree. Mirrors: drivers/base/devtmpfs.c, fs/stat.c.
+// Owner: none, functions of their arguments. Units: none. Errors: none. Thread-safety: pure. Mirrors:
+// drivers/base/devtmpfs.c, fs/stat.c.
 #pragma once
 
 #include <sys/stat.h>
 
+#include <cstddef>
 #include <cstdint>
+
+#include "sim/door/shim/root.h"
 
 namespace understudy::shim {
 
@@ -28,11 +31,17 @@ bool is_dynamic_attribute(const struct stat& info);
 // If it is a node, makes it look like one.
 void show_node(struct stat* info);
 void show_node(struct statx* info);
-// What stat(2) of the node says, for descriptors that are something else underneath.
-bool stat_of_node(DeviceNumber number, struct stat* info);
 
-inline constexpr unsigned kMaxNodeNameBytes = 32;
-// Its path below /dev, by the kernel's naming.
-void name_of_node(DeviceNumber number, char (&name)[kMaxNodeNameBytes]);
+// A node's path on the machine, by the kernel's naming, and where that is on disk.
+class NodePath {
+ public:
+  explicit NodePath(DeviceNumber number);
+  const char* on_machine() const { return text_ + tree_bytes_; }
+  const char* on_disk() const { return text_; }
+
+ private:
+  const std::size_t tree_bytes_;
+  char text_[kMaxTreeBytes + 40];
+};
 
 }  // namespace understudy::shim

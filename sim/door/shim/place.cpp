@@ -30,17 +30,27 @@ const char* skip_dots(const char* path) {
   }
 }
 
-// A look at the text alone. What follows the last "../" decides, since all before it may lead anywhere.
-bool may_be_owned(const char* path) {
-  const char* start = skip_dots(path);
-  for (const char* up = start; (up = ::strstr(up, "../")) != nullptr;) start = skip_dots(up += 3);
-  const std::string_view name = first_name(start);
+bool begins_like_owned(const char* path) {
+  const std::string_view name = first_name(skip_dots(path));
   return !name.empty() && occurs_in_owned_paths(name);
+}
+
+// A look at the text alone: at its beginning, and at what follows the last "../", before which it may lead
+// anywhere.
+bool may_be_owned(const char* path) {
+  if (begins_like_owned(path)) return true;
+  const char* after_up = path;
+  for (const char* up = path; (up = ::strstr(up, "../")) != nullptr;) after_up = up += 3;
+  return after_up != path && begins_like_owned(after_up);
+}
+
+bool leads_up(const char* path) {
+  return ::strncmp(path, "..", 2) == 0 || ::strstr(path, "/..") != nullptr;
 }
 
 }  // namespace
 
-Place::Place(int directory, const char* path, Effort effort) : directory_(directory), path_(path) {
+Place::Place(int directory, const char* path) : directory_(directory), path_(path) {
   if (!root::active() || path == nullptr || path[0] == '\0') return;
   bool is_inside = false;  // named by its place on disk
   if (path[0] == '/') {
@@ -50,15 +60,17 @@ Place::Place(int directory, const char* path, Effort effort) : directory_(direct
     } else if (!may_be_owned(path)) {
       return;
     }
-  } else if (effort == Effort::kCheap && !may_be_owned(path)) {
+  } else if (!leads_up(path) && !may_be_owned(path)) {
     return;
   }
   const std::string_view tree = root::tree();
   ::memcpy(text_, tree.data(), tree.size());
   name_ = text_ + tree.size();
   name_[0] = '\0';
-  bool started_inside = false;
-  if (path[0] != '/' && !begin_at(directory, &started_inside)) return;
+  if (path[0] != '/') {
+    if (!begin_at(directory)) return;
+    if (!was_in_tree_ && !may_be_owned(path)) return;
+  }
   if (!append(path, kMaxLinks)) return;
   if (length_ == 0) return;
   // A trailing slash asks for a directory.
@@ -68,8 +80,7 @@ Place::Place(int directory, const char* path, Effort effort) : directory_(direct
     in_tree_ = true;
     directory_ = AT_FDCWD;
     path_ = text_;
-  } else if (started_inside) {
-    // ".." has led out of the tree, which the kernel cannot know.
+  } else if (was_in_tree_) {
     directory_ = AT_FDCWD;
     path_ = name_;
   }
@@ -81,10 +92,6 @@ Place::Place(int directory, const char* path, Effort effort) : directory_(direct
 
 bool Place::is_device() const {
   return in_tree_ && name().starts_with("/dev/");
-}
-
-const char* Place::on_disk() {
-  return is_owned() ? text_ : name_;
 }
 
 bool Place::is_owned() {
@@ -118,7 +125,10 @@ bool Place::append(const char* path, unsigned links_left) {
 // "..": the parent of what a link leads to, not of the link.
 bool Place::leave(unsigned links_left) {
   char target[512];
-  const long got = length_ == 0 ? -EINVAL : raw(SYS_readlinkat, AT_FDCWD, on_disk(), target, sizeof target);
+  const bool owned = is_owned();
+  const char* const here = owned ? text_ : name_;
+  const long got = length_ == 0 ? -EINVAL : raw(SYS_readlinkat, AT_FDCWD, here, target, sizeof target);
+  was_in_tree_ = was_in_tree_ || owned;
   const auto drop_last = [this] {
     while (length_ > 0 && name_[--length_] != '/') {
     }
@@ -135,7 +145,7 @@ bool Place::leave(unsigned links_left) {
 }
 
 // The name of the directory that relative paths start from.
-bool Place::begin_at(int directory, bool* inside_tree) {
+bool Place::begin_at(int directory) {
   char base[kMaxTreeBytes + kMaxNameBytes];
   long got;
   if (directory == AT_FDCWD) {
@@ -146,7 +156,7 @@ bool Place::begin_at(int directory, bool* inside_tree) {
   if (got <= 0 || base[0] != '/') return false;
   base[got] = '\0';
   const char* const inside = root::name_on_machine(base);
-  *inside_tree = inside != nullptr;
+  was_in_tree_ = inside != nullptr;
   return append(inside != nullptr ? inside : base, kMaxLinks);
 }
 

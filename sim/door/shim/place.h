@@ -11,14 +11,9 @@
 
 namespace understudy::shim {
 
-enum class Effort : unsigned char {
-  kCheap,  // relative paths only when their names could be the machine's
-  kFull,
-};
-
 class Place {
  public:
-  Place(int directory, const char* path, Effort effort = Effort::kCheap);
+  Place(int directory, const char* path);
   Place(const Place&) = delete;
 
   bool in_tree() const { return in_tree_; }
@@ -33,16 +28,17 @@ class Place {
   static constexpr unsigned kMaxNameBytes = 896;
 
   std::string_view name() const { return {name_, length_}; }
-  // Where the name lies on disk.
-  const char* on_disk();
   bool is_owned();
   bool append(const char* path, unsigned links_left);
   bool leave(unsigned links_left);
-  bool begin_at(int directory, bool* inside_tree);
+  bool begin_at(int directory);
 
   int directory_;
   const char* path_;
   bool in_tree_ = false;
+  // The way has led through the tree, perhaps out of it again: the kernel, which sees only the host's
+  // directories, could not follow.
+  bool was_in_tree_ = false;
   unsigned length_ = 0;
   // The tree's path, and right after it the plain absolute name on the machine.
   char text_[kMaxTreeBytes + kMaxNameBytes];

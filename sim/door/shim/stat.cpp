@@ -25,17 +25,36 @@ int finish(const Place& place, int result, struct stat* info) {
   return result;
 }
 
-// The descriptor may be a socket that stands for a node, or for a file without one (a sync_file, say), which
-// fs/anon_inodes.c gives no type.
+// fs/anon_inodes.c gives files without a node (a sync_file, say) no type.
+constexpr mode_t kAnonymousMode = S_IRUSR | S_IWUSR;
+
+// The descriptor may be a socket that stands for a file.
 int finish(int fd, int result, struct stat* info) {
   if (result != 0 || !root::active()) return result;
   DeviceNumber number;
-  if (!S_ISSOCK(info->st_mode)) {
-    show_node(info);
-  } else if (is_machine_socket(fd, &number)) {
-    if (number.major == 0 || !stat_of_node(number, info)) info->st_mode = S_IRUSR | S_IWUSR;
+  if (S_ISSOCK(info->st_mode) && is_machine_socket(fd, &number)) {
+    const NodePath path(number);
+    if (number.major == 0 || raw(SYS_newfstatat, AT_FDCWD, path.on_disk(), info, 0) != 0)
+      info->st_mode = kAnonymousMode;
   }
+  show_node(info);
   return result;
+}
+
+int finish(int fd, int result, unsigned mask, struct statx* info) {
+  if (result != 0 || !root::active()) return result;
+  DeviceNumber number;
+  if (S_ISSOCK(info->stx_mode) && is_machine_socket(fd, &number)) {
+    const NodePath path(number);
+    if (number.major == 0 || raw(SYS_statx, AT_FDCWD, path.on_disk(), 0, mask, info) != 0)
+      info->stx_mode = kAnonymousMode;
+  }
+  show_node(info);
+  return result;
+}
+
+bool is_about_descriptor(const char* path, int flags) {
+  return (flags & AT_EMPTY_PATH) && (path == nullptr || path[0] == '\0');
 }
 
 }  // namespace
@@ -64,9 +83,7 @@ UNDERSTUDY_EXPORT int fstatat(int directory, const char* path, struct stat* info
   const int result =
       next != nullptr ? next(place.directory(), place.path(), info, flags)
                       : as_library_result(raw(SYS_newfstatat, place.directory(), place.path(), info, flags));
-  // fstat under another name.
-  if ((flags & AT_EMPTY_PATH) && (path == nullptr || path[0] == '\0')) return finish(directory, result, info);
-  return finish(place, result, info);
+  return is_about_descriptor(path, flags) ? finish(directory, result, info) : finish(place, result, info);
 }
 
 UNDERSTUDY_EXPORT int statx(int directory, const char* path, int flags, unsigned mask,
@@ -78,6 +95,7 @@ UNDERSTUDY_EXPORT int statx(int directory, const char* path, int flags, unsigned
   const int result =
       next != nullptr ? next(place.directory(), place.path(), flags, mask, info)
                       : as_library_result(raw(SYS_statx, place.directory(), place.path(), flags, mask, info));
+  if (is_about_descriptor(path, flags)) return finish(directory, result, mask, info);
   if (result == 0 && root::active()) show_node(info);
   if (result != 0 && place.in_tree()) errno = as_device_error(errno);
   return result;
