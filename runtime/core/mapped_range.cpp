@@ -111,9 +111,7 @@ Result<void> AccessChange::grant(Step& step) {
   }
   step.share = TRY(device.attach(range_.memory_));
   step.done = Done::kStaged;
-  if (!device.shares_cpu_page_tables()) {
-    step.mapping = TRY(step.share->map(range_.span_, range_.offset_, step.wanted));
-  }
+  step.mapping = TRY(step.share->map(range_.span_, range_.offset_, step.wanted));
   return {};
 }
 

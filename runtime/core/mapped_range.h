@@ -58,8 +58,7 @@ class MappedRange {
     Agent* agent = nullptr;
     Permission permission = Permission::kNone;
     std::unique_ptr<Share> share;
-    std::unique_ptr<DeviceMapping>
-        mapping;  // null for agents on the CPU's page tables; goes before its share
+    std::unique_ptr<DeviceMapping> mapping;  // may be null; goes before its share
   };
 
   Grant* find(const Agent& agent);

@@ -1,14 +1,17 @@
 #include "runtime/driver/driver.h"
 #include "runtime/driver/host/host_driver.h"
 #include "runtime/driver/kfd/kfd_driver.h"
+#include "runtime/driver/xdna/xdna_driver.h"
 
 namespace hsa_rt {
 namespace {
 
 using Opener = Result<std::shared_ptr<Driver>> (*)();
 
+// Asked in this order whose a dma-buf is; the last takes any.
 constexpr Opener kOpeners[] = {
     kfd::KfdDriver::of_process,
+    xdna::XdnaDriver::open,
 };
 
 bool is_absent(Errno error) {

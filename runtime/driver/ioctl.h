@@ -19,4 +19,13 @@ Result<void> driver_ioctl(int fd, typename Tag::Args& args) {
   return {};
 }
 
+// For the few calls that mean something else by EAGAIN: not repeated, whatever the errno.
+Result<int> single_ioctl(int fd, uint32_t command, void* args);
+
+template <class Tag>
+Result<void> driver_ioctl_once(int fd, typename Tag::Args& args) {
+  TRY(single_ioctl(fd, Tag::kCmd, &args));
+  return {};
+}
+
 }  // namespace hsa_rt

@@ -138,9 +138,9 @@ class Share {
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   bool borrowed() const { return borrowed_; }
 
-  // Makes [offset, offset + span.size) of the memory visible to the device at span.base. Devices that walk
-  // the CPU's page tables have nothing to do here. The mapping must not outlive the share. EINVAL: the
-  // addresses are taken on that device.
+  // Makes [offset, offset + span.size) of the memory usable by the device at span.base. A device that walks
+  // the CPU's page tables takes note of the address at most; the result may then be null. The mapping must
+  // not outlive the share. EINVAL: the addresses are taken on that device.
   virtual Result<std::unique_ptr<DeviceMapping>> map(const AddressSpan& span, uint64_t offset,
                                                      Permission permission) = 0;
 

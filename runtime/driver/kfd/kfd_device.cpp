@@ -119,31 +119,11 @@ Result<std::unique_ptr<Share>> KfdDevice::attach(std::shared_ptr<Memory> memory)
   if (&memory->device() == this) {
     if (auto* source = dynamic_cast<GemSource*>(memory.get())) {
       std::shared_ptr<GemRef> gem = TRY(source->own_gem());
-      return share_gem(std::move(memory), std::move(gem), true);
+      return share_gem(*this, std::move(memory), std::move(gem), true);
     }
   }
-  std::shared_ptr<GemRef> gem = TRY(imported_gem(*memory));
-  return share_gem(std::move(memory), std::move(gem), false);
-}
-
-Result<std::shared_ptr<GemRef>> KfdDevice::imported_gem(const Memory& memory) {
-  const uint64_t serial = memory.serial();
-  const std::lock_guard guard(imports_lock_);
-  if (const auto known = imports_.find(serial); known != imports_.end()) {
-    if (std::shared_ptr<GemRef> gem = known->second.lock()) return gem;
-  }
-  const UniqueFd dmabuf = TRY(memory.export_dmabuf());
-  std::shared_ptr<GemRef> gem = TRY(render_file_->import_dmabuf(dmabuf.get()));
-  GemRef* const raw = gem.get();
-  const auto forget = [this, serial, gem = std::move(gem)](GemRef*) mutable {
-    gem.reset();
-    const std::lock_guard forget_guard(imports_lock_);
-    const auto entry = imports_.find(serial);
-    if (entry != imports_.end() && entry->second.expired()) imports_.erase(entry);
-  };
-  std::shared_ptr<GemRef> tracked(raw, forget);
-  imports_[serial] = tracked;
-  return tracked;
+  std::shared_ptr<GemRef> gem = TRY(render_file_->import_memory(*memory));
+  return share_gem(*this, std::move(memory), std::move(gem), false);
 }
 
 Result<std::shared_ptr<Memory>> KfdDevice::adopt(int dmabuf_fd, uint64_t size_bytes, Placement placement,

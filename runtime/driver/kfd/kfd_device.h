@@ -3,7 +3,6 @@
 // Owner: KfdDriver. Thread-safe.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
 
@@ -56,7 +55,6 @@ class KfdDevice final : public Device {
  private:
   Result<std::shared_ptr<Memory>> allocate_native(uint64_t size_bytes, Placement placement, uint32_t flags,
                                                   uint64_t bound_address, uint64_t user_address);
-  Result<std::shared_ptr<GemRef>> imported_gem(const Memory& memory);
 
   KfdDriver& driver_;
   const uint32_t gpu_id_;
@@ -67,10 +65,6 @@ class KfdDevice final : public Device {
 
   std::mutex doorbells_lock_;
   Mapping doorbells_;
-
-  // Foreign memories in use here, so that many mappings of one need one export and import.
-  std::mutex imports_lock_;
-  std::map<uint64_t, std::weak_ptr<GemRef>> imports_;  // by Memory::serial()
 };
 
 }  // namespace hsa_rt::kfd

@@ -61,23 +61,24 @@ class BoundShare final : public Share {
 
 class GemMapping final : public DeviceMapping {
  public:
-  GemMapping(std::shared_ptr<GemRef> gem, AddressSpan span, uint64_t offset)
-      : gem_(std::move(gem)), span_(span), offset_(offset) {}
+  GemMapping(RenderFile& file, std::shared_ptr<GemRef> gem, AddressSpan span, uint64_t offset)
+      : file_(file), gem_(std::move(gem)), span_(span), offset_(offset) {}
   ~GemMapping() override { (void)unmap(); }
 
   Result<void> set_permission(Permission permission) override {
-    return gem_->file().remap(*gem_, span_, offset_, permission);
+    return file_.remap(*gem_, span_, offset_, permission);
   }
 
  protected:
   Result<void> unmap() override {
     if (!mapped_) return {};
-    TRY(gem_->file().unmap(*gem_, span_));
+    TRY(file_.unmap(*gem_, span_));
     mapped_ = false;
     return {};
   }
 
  private:
+  RenderFile& file_;
   const std::shared_ptr<GemRef> gem_;
   const AddressSpan span_;
   const uint64_t offset_;
@@ -86,16 +87,17 @@ class GemMapping final : public DeviceMapping {
 
 class GemShare final : public Share {
  public:
-  GemShare(std::shared_ptr<Memory> memory, std::shared_ptr<GemRef> gem, bool borrowed)
-      : Share(std::move(memory), borrowed), gem_(std::move(gem)) {}
+  GemShare(RenderFile& file, std::shared_ptr<Memory> memory, std::shared_ptr<GemRef> gem, bool borrowed)
+      : Share(std::move(memory), borrowed), file_(file), gem_(std::move(gem)) {}
 
   Result<std::unique_ptr<DeviceMapping>> map(const AddressSpan& span, uint64_t offset,
                                              Permission permission) override {
-    TRY(gem_->file().map(*gem_, span, offset, permission));
-    return std::unique_ptr<DeviceMapping>(std::make_unique<GemMapping>(gem_, span, offset));
+    TRY(file_.map(*gem_, span, offset, permission));
+    return std::unique_ptr<DeviceMapping>(std::make_unique<GemMapping>(file_, gem_, span, offset));
   }
 
  private:
+  RenderFile& file_;
   const std::shared_ptr<GemRef> gem_;
 };
 
@@ -150,15 +152,19 @@ Result<void> KfdMemory::close() {
 
 GemMemory::GemMemory(KfdDevice& device, uint64_t size_bytes, Placement placement, std::shared_ptr<GemRef> gem,
                      bool cpu_visible)
-    : Memory(device, size_bytes, placement), gem_(std::move(gem)), cpu_visible_(cpu_visible) {}
+    : Memory(device, size_bytes, placement),
+      device_(device),
+      gem_(std::move(gem)),
+      cpu_visible_(cpu_visible) {}
 
 Result<UniqueFd> GemMemory::export_dmabuf() const {
-  return gem_->file().export_dmabuf(*gem_);
+  return device_.render_file().export_dmabuf(*gem_);
 }
 
 Result<CpuSource> GemMemory::cpu_source(uint64_t offset) const {
   if (!cpu_visible_) return Errno{EPERM};
-  if (offset == 0) return CpuSource{{}, gem_->file().fd(), TRY(gem_->file().mmap_offset(*gem_))};
+  if (offset == 0)
+    return CpuSource{{}, device_.render_file().fd(), TRY(device_.render_file().mmap_offset(*gem_))};
   CpuSource source;
   source.owned = TRY(export_dmabuf());
   source.fd = source.owned.get();
@@ -167,16 +173,16 @@ Result<CpuSource> GemMemory::cpu_source(uint64_t offset) const {
 }
 
 Result<void> GemMemory::close() {
-  gem_.reset();
-  return {};
+  return GemRef::release(gem_);
 }
 
 std::unique_ptr<Share> share_bound(KfdDevice& accessor, std::shared_ptr<KfdMemory> memory) {
   return std::make_unique<BoundShare>(accessor, std::move(memory));
 }
 
-std::unique_ptr<Share> share_gem(std::shared_ptr<Memory> memory, std::shared_ptr<GemRef> gem, bool borrowed) {
-  return std::make_unique<GemShare>(std::move(memory), std::move(gem), borrowed);
+std::unique_ptr<Share> share_gem(KfdDevice& accessor, std::shared_ptr<Memory> memory,
+                                 std::shared_ptr<GemRef> gem, bool borrowed) {
+  return std::make_unique<GemShare>(accessor.render_file(), std::move(memory), std::move(gem), borrowed);
 }
 
 }  // namespace hsa_rt::kfd

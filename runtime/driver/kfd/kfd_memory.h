@@ -74,6 +74,7 @@ class GemMemory final : public Memory, public GemSource {
   Result<void> close() override;
 
  private:
+  KfdDevice& device_;
   std::shared_ptr<GemRef> gem_;
   const bool cpu_visible_;
 };
@@ -82,6 +83,7 @@ class GemMemory final : public Memory, public GemSource {
 std::unique_ptr<Share> share_bound(KfdDevice& accessor, std::shared_ptr<KfdMemory> memory);
 
 // Mapped with GEM_VA at any address of the accessor's GPU. `gem` is a handle in the accessor's render file.
-std::unique_ptr<Share> share_gem(std::shared_ptr<Memory> memory, std::shared_ptr<GemRef> gem, bool borrowed);
+std::unique_ptr<Share> share_gem(KfdDevice& accessor, std::shared_ptr<Memory> memory,
+                                 std::shared_ptr<GemRef> gem, bool borrowed);
 
 }  // namespace hsa_rt::kfd

@@ -1,12 +1,9 @@
 #include "runtime/driver/kfd/render_file.h"
 
-#include <fcntl.h>
-
 #include <string>
 
 #include "runtime/driver/ioctl.h"
 #include "uapi/amdgpu.h"
-#include "uapi/drm.h"
 
 namespace hsa_rt::kfd {
 namespace {
@@ -18,37 +15,14 @@ uint32_t page_flags(Permission permission) {
 
 }  // namespace
 
-GemRef::~GemRef() {
-  file_.drop(handle_);
-}
-
 Result<std::unique_ptr<RenderFile>> RenderFile::open(uint32_t render_minor) {
-  const std::string path = "/dev/dri/renderD" + std::to_string(render_minor);
-  return std::make_unique<RenderFile>(TRY(UniqueFd::open(path.c_str(), O_RDWR)));
-}
-
-Result<std::shared_ptr<GemRef>> RenderFile::import_dmabuf(int dmabuf_fd) {
-  uapi::drm::drm_prime_handle args{};
-  args.fd = dmabuf_fd;
-  const std::lock_guard guard(lock_);
-  close_refused();
-  TRY(driver_ioctl<uapi::drm::PrimeFdToHandle>(fd_.get(), args));
-  ++use_count_[args.handle];
-  return std::make_shared<GemRef>(*this, args.handle);
-}
-
-Result<UniqueFd> RenderFile::export_dmabuf(const GemRef& gem) const {
-  uapi::drm::drm_prime_handle args{};
-  args.handle = gem.handle();
-  args.flags = O_CLOEXEC | O_RDWR;
-  TRY(driver_ioctl<uapi::drm::PrimeHandleToFd>(fd_.get(), args));
-  return UniqueFd(args.fd);
+  return std::make_unique<RenderFile>(TRY(open_node("/dev/dri/renderD" + std::to_string(render_minor))));
 }
 
 Result<uint64_t> RenderFile::mmap_offset(const GemRef& gem) const {
   uapi::amdgpu::drm_amdgpu_gem_mmap args{};
   args.in.handle = gem.handle();
-  TRY(driver_ioctl<uapi::amdgpu::GemMmap>(fd_.get(), args));
+  TRY(driver_ioctl<uapi::amdgpu::GemMmap>(fd(), args));
   return args.out.addr_ptr;
 }
 
@@ -75,26 +49,7 @@ Result<void> RenderFile::change_va(uint32_t operation, const GemRef& gem, const 
   args.va_address = span.base;
   args.offset_in_bo = offset;
   args.map_size = span.size;
-  return driver_ioctl<uapi::amdgpu::GemVa>(fd_.get(), args);
-}
-
-void RenderFile::drop(uint32_t handle) {
-  const std::lock_guard guard(lock_);
-  if (--use_count_[handle] == 0 && !close_handle(handle)) refused_.push_back(handle);
-}
-
-bool RenderFile::close_handle(uint32_t handle) {
-  uapi::drm::drm_gem_close args{};
-  args.handle = handle;
-  if (!driver_ioctl<uapi::drm::GemClose>(fd_.get(), args)) return false;
-  use_count_.erase(handle);
-  return true;
-}
-
-void RenderFile::close_refused() {
-  // A handle on the list may have come back to life: importing its buffer again returns the same number.
-  std::erase_if(refused_,
-                [this](uint32_t handle) { return use_count_[handle] != 0 || close_handle(handle); });
+  return driver_ioctl<uapi::amdgpu::GemVa>(fd(), args);
 }
 
 Result<RenderDeviceInfo> query_render_device(const RenderFile& file) {
