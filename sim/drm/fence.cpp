@@ -38,6 +38,12 @@ FenceRef Fence::merge(std::vector<FenceRef> fences) {
   return merged;
 }
 
+FenceRef Fence::any(const std::vector<FenceRef>& fences) {
+  auto first = std::make_shared<Fence>();
+  for (const FenceRef& fence : fences) fence->on_signal([first] { first->signal(); });
+  return first;
+}
+
 void Fence::signal(int error) {
   std::map<CallbackId, std::function<void()>> callbacks;
   {

@@ -33,6 +33,8 @@ class Fence {
   static FenceRef signalled();
   // Signals when all have; the first error wins. One fence is returned as it is.
   static FenceRef merge(std::vector<FenceRef> fences);
+  // Signals when the first of them has.
+  static FenceRef any(const std::vector<FenceRef>& fences);
 
   bool is_signalled() const { return signalled_.load(std::memory_order_acquire); }
   int error() const { return error_.load(std::memory_order_acquire); }
