@@ -79,8 +79,8 @@ Outcome AmdgpuFile::ctx(Call& call, drm_amdgpu_ctx& args) {
   switch (in.op) {
     case AMDGPU_CTX_OP_ALLOC_CTX: {
       if (in.flags != 0) return Errno(EINVAL);
-      if (priority > AMDGPU_CTX_PRIORITY_NORMAL && !call.client().has_capability(CAP_SYS_NICE) &&
-          !primary().is_current_master()) {
+      if (priority > static_cast<std::int32_t>(AMDGPU_CTX_PRIORITY_NORMAL) &&
+          !call.client().has_capability(CAP_SYS_NICE) && !primary().is_current_master()) {
         return Errno(EACCES);
       }
       const std::uint32_t id =
