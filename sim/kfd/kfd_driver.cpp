@@ -1,5 +1,10 @@
 #include "sim/kfd/kfd_driver.h"
 
+#include <cstdio>
+
+#include "sim/kfd/engine/gpu_scheduler.h"
+#include "sim/kfd/engine/plugin_host.h"
+
 namespace understudy::kfd {
 
 KfdDriver::KfdDriver(Machine& machine, std::vector<std::shared_ptr<Gpu>> gpus, unsigned topology_node_count)
@@ -8,14 +13,36 @@ KfdDriver::KfdDriver(Machine& machine, std::vector<std::shared_ptr<Gpu>> gpus, u
       topology_node_count_(topology_node_count),
       ioctls_(machine.settings().flavour) {
   for (const auto& gpu : gpus_) {
-    devices_.push_back({std::make_unique<DeviceQueues>(gpu->profile()), std::make_unique<SmiEvents>()});
+    devices_.push_back({std::make_unique<DeviceQueues>(gpu->profile()), std::make_unique<SmiEvents>(),
+                        std::make_unique<engine::GpuScheduler>()});
   }
   machine.clients().on_gone([this, alive = std::weak_ptr(alive_)](const ClientRef& client) {
     if (!alive.expired()) client_gone(*client);
   });
 }
 
-KfdDriver::~KfdDriver() = default;
+// Queues end while the schedulers and the plug-in they use still exist.
+KfdDriver::~KfdDriver() {
+  for (const auto& process : processes()) process->terminate();
+}
+
+void KfdDriver::use_plugin(std::unique_ptr<engine::PluginHost> plugin) {
+  plugin_ = std::move(plugin);
+}
+
+// kfd_events.c: kfd_signal_vm_fault_event.
+void KfdDriver::report_vm_fault(const Gpu& gpu, const Client& client, Events& events, const GpuFault& fault) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%x:%.15s", client.pid(), client.name().c_str());
+  smi_events(gpu).report(client.pid(), uapi::kfd::KFD_SMI_EVENT_VMFAULT, text);
+  uapi::kfd::kfd_hsa_memory_exception_data data{};
+  data.failure.NotPresent = fault.not_present;
+  data.failure.ReadOnly = fault.read_only;
+  data.failure.NoExecute = fault.no_execute;
+  data.va = fault.address;
+  data.gpu_id = gpu.gpu_id();
+  events.raise_memory_exception(data);
+}
 
 std::shared_ptr<KfdProcess> KfdDriver::ensure_process(const ClientRef& client) {
   std::shared_ptr<KfdProcess> process;

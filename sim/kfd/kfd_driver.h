@@ -26,6 +26,11 @@ inline constexpr unsigned kFirstMinorOf6_8 = 15;
 inline constexpr unsigned kFirstMinorOf6_12 = 17;
 inline constexpr unsigned kFirstMinorOf7 = 19;
 
+namespace engine {
+class GpuScheduler;
+class PluginHost;
+}  // namespace engine
+
 class KfdDriver {
  public:
   // `topology_node_count`: CPU and GPU nodes of the topology, the bound of GET_PROCESS_APERTURES_NEW.
@@ -40,7 +45,13 @@ class KfdDriver {
   const KfdIoctls& ioctls() const { return ioctls_; }
   DeviceQueues& device_queues(const Gpu& gpu) { return *devices_.at(gpu.placement().index).queues; }
   SmiEvents& smi_events(const Gpu& gpu) { return *devices_.at(gpu.placement().index).smi_events; }
+  engine::GpuScheduler& scheduler(const Gpu& gpu) { return *devices_.at(gpu.placement().index).scheduler; }
   IpcHandles& ipc_handles() { return ipc_handles_; }
+  // What executes kernel dispatches; null: nothing does.
+  const engine::PluginHost* plugin() const { return plugin_.get(); }
+  void use_plugin(std::unique_ptr<engine::PluginHost> plugin);
+  // Tells a process (and whoever watches the GPU) of a memory fault of one of its queues.
+  void report_vm_fault(const Gpu& gpu, const Client& client, Events& events, const GpuFault& fault);
   // The performance counters of a GPU belong to one process. EALREADY: to this one; EBUSY: to another;
   // EINVAL: not this one's to unlock.
   Result<void> lock_for_profiling(const Gpu& gpu, const KfdProcess& process, bool lock);
@@ -61,10 +72,12 @@ class KfdDriver {
   struct Device {
     std::unique_ptr<DeviceQueues> queues;
     std::unique_ptr<SmiEvents> smi_events;
+    std::unique_ptr<engine::GpuScheduler> scheduler;
     std::uint64_t profiling_process = 0;  // KfdProcess::key(); guarded by mutex_
   };
   std::vector<Device> devices_;  // by GPU index
   IpcHandles ipc_handles_;
+  std::unique_ptr<engine::PluginHost> plugin_;
   // Lets the observer of dying clients, which outlives the driver, see that it is gone.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   mutable std::mutex mutex_;

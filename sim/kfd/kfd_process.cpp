@@ -48,7 +48,7 @@ KfdProcess::KfdProcess(KfdDriver& driver, ClientRef client, bool secondary)
       key_(next_key()),
       secondary_(secondary),
       events_(std::make_shared<Events>(driver.machine(), event_rules(driver))),
-      svm_(client_, driver.gpus()),
+      svm_(std::make_shared<Svm>(client_, driver.gpus())),
       queues_(driver, *this) {
   for (const auto& gpu : driver.gpus()) devices_.emplace_back(*gpu);
 }
@@ -95,10 +95,12 @@ std::shared_ptr<KfdMemory> KfdProcess::memory_at(std::uint64_t address, std::uin
 
 void KfdProcess::pause_queues() {
   queues_paused_ = true;
+  queues_.set_paused(true);
 }
 
 void KfdProcess::unpause_queues() {
   queues_paused_ = false;
+  queues_.set_paused(false);
 }
 
 // kfd_process.c: kfd_process_notifier_release_internal and kfd_process_wq_release: queues first, then events,

@@ -80,7 +80,8 @@ class KfdProcess : public std::enable_shared_from_this<KfdProcess> {
   std::mutex& mutex() { return mutex_; }
   Events& events() { return *events_; }
   const std::shared_ptr<Events>& shared_events() const { return events_; }
-  Svm& svm() { return svm_; }
+  Svm& svm() { return *svm_; }
+  const std::shared_ptr<Svm>& shared_svm() const { return svm_; }
 
   // The rest requires mutex().
   Queues& queues() { return queues_; }
@@ -115,7 +116,7 @@ class KfdProcess : public std::enable_shared_from_this<KfdProcess> {
   const bool secondary_;
   std::mutex mutex_;
   const std::shared_ptr<Events> events_;
-  Svm svm_;
+  const std::shared_ptr<Svm> svm_;
   std::vector<ProcessDevice> devices_;
   Queues queues_;
   bool queues_paused_ = false;

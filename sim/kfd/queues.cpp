@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "sim/kfd/engine/gpu_scheduler.h"
 #include "sim/kfd/kfd_driver.h"
 #include "sim/kfd/kfd_process.h"
 
@@ -179,9 +180,43 @@ Result<Queue*> Queues::create(const Call* call, ProcessDevice& device, const Que
   }
   Queue* const made = queue.get();
   made->id = *queues_.allocate(std::move(queue));
+  const Result<void> started = start(*made);
+  if (!started) {
+    (void)destroy(call, made->id);
+    return started.error();
+  }
   made->entry = driver_.machine().ledger().open(
       ObjectKind::kQueue, call, std::string(type_name(properties)) + " queue " + std::to_string(made->id));
   return made;
+}
+
+// Hands the queue to the GPU's scheduler. A memory fault of any queue stops all of the process on that GPU,
+// before the process is told (kfd_int_process_v9.c: event_interrupt_wq_v9).
+Result<void> Queues::start(Queue& queue) {
+  Gpu& gpu = queue.device->gpu;
+  engine::GpuScheduler& scheduler = driver_.scheduler(gpu);
+  engine::QueueSetup setup;
+  setup.machine = &driver_.machine();
+  setup.gpu = &gpu;
+  setup.vm = TRY(queue.device->vm());
+  setup.svm = process_.shared_svm();
+  setup.events = process_.shared_events();
+  setup.client = process_.client();
+  setup.process_key = process_.key();
+  setup.xnack_enabled = process_.xnack_enabled;
+  setup.properties = queue.properties;
+  setup.label = std::string(type_name(queue.properties)) + " queue " + std::to_string(queue.id);
+  setup.doorbells = queue.device->ensure_doorbells();
+  setup.doorbell = queue.doorbell;
+  setup.plugin = driver_.plugin();
+  setup.on_fault = [&driver = driver_, &gpu, &scheduler, key = process_.key(), client = process_.client(),
+                    events = process_.shared_events()](const GpuFault& fault) {
+    scheduler.evict(key);
+    driver.report_vm_fault(gpu, *client, *events, fault);
+  };
+  queue.hardware = TRY(engine::HardwareQueue::create(std::move(setup)));
+  scheduler.add(queue.hardware);
+  return {};
 }
 
 DeviceQueues::SdmaChoice Queues::sdma_choice(QueueType type) {
@@ -200,6 +235,7 @@ DeviceQueues::SdmaChoice Queues::sdma_choice(QueueType type) {
 void Queues::release(Queue& queue) {
   DeviceState& state = state_of(*queue.device);
   DeviceQueues& on_device = driver_.device_queues(queue.device->gpu);
+  if (queue.hardware) driver_.scheduler(queue.device->gpu).remove(queue.hardware);
   unpin_buffers(queue);
   if (queue.sdma_slot) {
     on_device.give_back(*queue.sdma_slot);
@@ -236,6 +272,8 @@ Result<void> Queues::update(std::uint32_t id, std::uint64_t ring_address, std::u
   properties.ring_size_bytes = ring_size_bytes;
   properties.percent = percent;
   properties.priority = priority;
+  queue->hardware->update(properties);
+  driver_.scheduler(queue->device->gpu).kick();
   return {};
 }
 
@@ -251,6 +289,13 @@ Result<void> Queues::set_gws(std::uint32_t id, bool attach) {
   if (!attach && !taken) return Errno(EINVAL);
   queue->has_gws = attach;
   return {};
+}
+
+void Queues::set_paused(bool paused) {
+  for (const auto& [id, queue] : queues_.all()) {
+    queue->hardware->set_paused(paused);
+    if (!paused) driver_.scheduler(queue->device->gpu).kick();
+  }
 }
 
 void Queues::destroy_all() {

@@ -17,6 +17,7 @@
 #include "sim/kfd/device_queues.h"
 #include "sim/kfd/gpu_vm.h"
 #include "sim/kfd/id_table.h"
+#include "sim/kfd/queue_properties.h"
 
 namespace understudy::kfd {
 
@@ -24,31 +25,9 @@ class Gpu;
 class KfdDriver;
 class KfdProcess;
 struct ProcessDevice;
-
-enum class QueueType : std::uint8_t { kCompute, kSdma, kSdmaXgmi, kSdmaByEngine };
-enum class QueueFormat : std::uint8_t { kPm4, kAql };
-
-struct QueueProperties {
-  QueueType type = QueueType::kCompute;
-  QueueFormat format = QueueFormat::kPm4;
-  std::uint64_t ring_address = 0;
-  std::uint64_t ring_size_bytes = 0;
-  std::uint64_t metadata_ring_size_bytes = 0;
-  std::uint64_t read_pointer_address = 0;
-  std::uint64_t write_pointer_address = 0;
-  std::uint64_t eop_address = 0;
-  std::uint64_t eop_size_bytes = 0;
-  std::uint64_t context_save_address = 0;
-  std::uint32_t context_save_size_bytes = 0;
-  std::uint32_t control_stack_size_bytes = 0;
-  std::uint32_t percent = 0;
-  std::uint32_t priority = 0;
-  std::uint32_t sdma_engine = 0;  // kSdmaByEngine
-
-  // The scheduler runs it (kfd_priv.h: QUEUE_IS_ACTIVE).
-  bool is_active() const { return ring_size_bytes > 0 && ring_address != 0 && (percent & 0xff) > 0; }
-  bool is_sdma() const { return type != QueueType::kCompute; }
-};
+namespace engine {
+class HardwareQueue;
+}
 
 struct Queue {
   std::uint32_t id = 0;
@@ -62,6 +41,7 @@ struct Queue {
   std::uint64_t pinned_ring = 0;
   std::uint64_t pinned_svm_bytes = 0;  // the save area, when it is registered memory
   std::vector<std::uint32_t> cu_mask;
+  std::shared_ptr<engine::HardwareQueue> hardware;
   LedgerEntry entry;
 };
 
@@ -86,6 +66,8 @@ class Queues {
   std::size_t count_on(const Gpu& gpu) const;
   const std::map<std::uint32_t, std::unique_ptr<Queue>>& all() const { return queues_.all(); }
   void destroy_all();
+  // A debugger or checkpointer stops all queues for a while.
+  void set_paused(bool paused);
 
  private:
   struct DeviceState {
@@ -97,6 +79,7 @@ class Queues {
   Result<void> take_slots(Queue& queue);
   Result<unsigned> take_doorbell(Queue& queue);
   static DeviceQueues::SdmaChoice sdma_choice(QueueType type);
+  Result<void> start(Queue& queue);
   void release(Queue& queue);
   DeviceState& state_of(const ProcessDevice& device);
 
