@@ -1,34 +1,10 @@
-// With UNDERSTUDY_TEST_DENY_MEMORY set, the kernel answers process_vm_readv and process_vm_writev of this
-// process with EPERM, as Yama or a container's seccomp profile does.
+// With UNDERSTUDY_TEST_DENY_MEMORY set, the server may not look at its clients' memory.
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
-#include <cerrno>
-#include <cstdlib>
-
-namespace {
-
-void deny_memory_of_others() {
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{sizeof filter / sizeof filter[0], filter};
-  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) std::abort();
-}
-
-}  // namespace
+#include "tests/door/deny_memory.h"
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  if (std::getenv("UNDERSTUDY_TEST_DENY_MEMORY") != nullptr) deny_memory_of_others();
+  if (std::getenv("UNDERSTUDY_TEST_DENY_MEMORY") != nullptr) understudy::test::deny_memory_of_others();
   return RUN_ALL_TESTS();
 }

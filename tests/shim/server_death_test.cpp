@@ -79,7 +79,6 @@ int run_client(const std::string& root, const std::vector<std::string>& argument
   if (child == 0) {
     ::setenv("UNDERSTUDY", root.c_str(), 1);
     ::setenv("LD_PRELOAD", UNDERSTUDY_TEST_SHIM, 1);
-    ::setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
     ::alarm(20);
     std::vector<char*> argv;
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));

@@ -324,6 +324,10 @@ Result<void> Connection::memory_data(const Message& message) {
   return {};
 }
 
+bool Connection::is_read_by_this_thread() const {
+  return reading_connection == this;
+}
+
 Result<std::size_t> Connection::move_memory(MessageKind kind, std::uint64_t address,
                                             std::span<std::byte> into, std::span<const std::byte> from) {
   const auto request = std::make_shared<MemoryRequest>();
@@ -344,7 +348,7 @@ Result<std::size_t> Connection::move_memory(MessageKind kind, std::uint64_t addr
     return Errno(EFAULT);
   }
   memory_requests_.push_back(request);
-  const bool must_read = reading_connection == this;
+  const bool must_read = is_read_by_this_thread();
   std::vector<std::byte> buffer(must_read ? kMaxMessageBytes : 0);
   while (!request->done && std::chrono::steady_clock::now() < deadline) {
     if (!must_read) {

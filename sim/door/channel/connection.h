@@ -43,6 +43,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // pending here, EFAULT otherwise. `kind` is kReadMemory (fills `into`) or kWriteMemory (sends `from`).
   Result<std::size_t> move_memory(MessageKind kind, std::uint64_t address, std::span<std::byte> into,
                                   std::span<const std::byte> from);
+  // This thread is in a handler of one of its messages.
+  bool is_read_by_this_thread() const;
 
  private:
   struct MemoryRequest;

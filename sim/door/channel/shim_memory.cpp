@@ -47,7 +47,12 @@ Result<std::size_t> ShimMemory::write_some(std::uint64_t address, std::span<cons
 
 Result<std::size_t> ShimMemory::move_chunk(MessageKind kind, std::uint64_t address, std::span<std::byte> into,
                                            std::span<const std::byte> from) {
-  for (const ConnectionRef& connection : connections_->all()) {
+  std::vector<ConnectionRef> connections = connections_->all();
+  // Our own first: two threads that each wait for an answer on the connection the other reads would wait for
+  // ever.
+  std::partition(connections.begin(), connections.end(),
+                 [](const ConnectionRef& connection) { return connection->is_read_by_this_thread(); });
+  for (const ConnectionRef& connection : connections) {
     const Result<std::size_t> moved = connection->move_memory(kind, address, into, from);
     // EAGAIN: no call waits on that connection.
     if (moved || moved.error() != Errno(EAGAIN)) return moved;
