@@ -51,7 +51,11 @@ void SysfsTree::put(std::string_view path, std::variant<Directory, Attribute, Li
 }
 
 void SysfsTree::directory(std::string_view path) {
-  put(path, Directory{});
+  put(path, Directory{{}, nullptr});
+}
+
+void SysfsTree::directory(std::string_view path, std::function<void()> populate) {
+  put(path, Directory{{}, std::make_shared<Population>(std::move(populate))});
 }
 
 void SysfsTree::attribute(std::string_view path, std::string text, unsigned mode) {
@@ -101,16 +105,24 @@ SysfsTree::EntryRef SysfsTree::find(std::string_view path) const {
   return at;
 }
 
+const SysfsTree::Directory& SysfsTree::populated(const Entry& directory) {
+  const Directory& what = std::get<Directory>(directory.what);
+  if (what.population) what.population->run();
+  return what;
+}
+
 SysfsTree::EntryRef SysfsTree::child(const Entry& directory, std::string_view name) const {
+  const Directory& what = populated(directory);
   const std::shared_lock lock(mutex_);
-  const auto& entries = std::get<Directory>(directory.what).entries;
+  const auto& entries = what.entries;
   const auto found = entries.find(name);
   return found == entries.end() ? nullptr : found->second;
 }
 
 std::vector<std::pair<std::string, SysfsTree::EntryRef>> SysfsTree::list(const Entry& directory) const {
+  const Directory& what = populated(directory);
   const std::shared_lock lock(mutex_);
-  const auto& entries = std::get<Directory>(directory.what).entries;
+  const auto& entries = what.entries;
   return {entries.begin(), entries.end()};
 }
 

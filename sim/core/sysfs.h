@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
@@ -36,8 +37,19 @@ class SysfsTree {
     std::string target;  // relative, stays inside the tree
   };
   struct Entry;
+  // Fills a directory when somebody first looks into it.
+  class Population {
+   public:
+    explicit Population(std::function<void()> populate) : populate_(std::move(populate)) {}
+    void run() const { std::call_once(once_, populate_); }
+
+   private:
+    const std::function<void()> populate_;
+    mutable std::once_flag once_;
+  };
   struct Directory {
     std::map<std::string, std::shared_ptr<const Entry>, std::less<>> entries;
+    std::shared_ptr<const Population> population;  // null: filled as it was built
   };
   struct Entry {
     std::uint64_t inode = 0;
@@ -50,6 +62,9 @@ class SysfsTree {
 
   // Missing parent directories are made.
   void directory(std::string_view path);
+  // A directory that `populate` fills (by adding paths below it) when somebody first looks into it: for big
+  // subtrees that few programs read. It must not look into the directory itself.
+  void directory(std::string_view path, std::function<void()> populate);
   void attribute(std::string_view path, std::string text, unsigned mode = 0444);
   void attribute(std::string_view path, Show show, Store store = {});
   void link(std::string_view path, std::string target);
@@ -65,6 +80,7 @@ class SysfsTree {
   static Result<std::string> read(const Entry& entry);
 
  private:
+  static const Directory& populated(const Entry& directory);
   Directory& parent_of(std::string_view path, std::string_view* leaf);
   void put(std::string_view path, std::variant<Directory, Attribute, Link> what);
   mutable std::shared_mutex mutex_;

@@ -30,7 +30,13 @@ struct GpuPlacement {
   unsigned pci_bus = 0;
   unsigned pci_device = 0;
   unsigned pci_function = 0;
+  unsigned root_port_device = 0;  // on bus 0 of the same domain
+  unsigned root_port_function = 0;
+  bool is_behind_switch = false;  // a board with a bridge of its own: two buses between root port and GPU
+  unsigned numa_node = 0;
   std::uint64_t hive_id = 0;
+  unsigned index_in_hive = 0;  // xgmi.physical_node_id
+  unsigned hive_size = 0;
   std::uint64_t unique_id = 0;
 };
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 namespace understudy {
 namespace {
 
@@ -20,6 +23,35 @@ TEST(SysfsTree, ShowRunsAtEachRead) {
   tree.attribute("used", [&] { return Result<std::string>(std::to_string(++reads)); });
   EXPECT_EQ(SysfsTree::read(*tree.find("used")).value(), "1");
   EXPECT_EQ(SysfsTree::read(*tree.find("used")).value(), "2");
+}
+
+TEST(SysfsTree, FillsADirectoryWhenSomebodyLooks) {
+  SysfsTree tree;
+  int fills = 0;
+  tree.directory("caches", [&] {
+    ++fills;
+    tree.attribute("caches/0/properties", "level 1\n");
+  });
+  EXPECT_TRUE(tree.find("caches")->is_directory());
+  EXPECT_EQ(fills, 0);
+  EXPECT_EQ(SysfsTree::read(*tree.find("caches/0/properties")).value(), "level 1\n");
+  EXPECT_EQ(tree.list(*tree.find("caches")).size(), 1u);
+  EXPECT_EQ(fills, 1);
+}
+
+TEST(SysfsTree, FillsADirectoryOnceForManyReaders) {
+  SysfsTree tree;
+  std::atomic<int> fills = 0;
+  tree.directory("nodes", [&] {
+    ++fills;
+    for (int i = 0; i < 100; ++i) tree.attribute("nodes/" + std::to_string(i), "");
+  });
+  std::vector<std::jthread> readers;
+  std::atomic<std::size_t> seen = 0;
+  for (int i = 0; i < 8; ++i) readers.emplace_back([&] { seen += tree.list(*tree.find("nodes")).size(); });
+  readers.clear();
+  EXPECT_EQ(fills, 1);
+  EXPECT_EQ(seen, 800u);
 }
 
 TEST(SysfsTree, LinksAreRelativeAndStayInside) {
