@@ -245,7 +245,9 @@ class SequenceCompiler:
 
     def watch_array(self, buffer, type_name, type_, count, written, label):
         if type_name in SCALARS:
-            kind = "bytes" if type_name == "char" or count > MAX_WATCHED_ELEMENTS or type_.size == 1 else "number"
+            kind = "hex" if type_.size == 8 else "number"
+            if type_.size == 1 or count > MAX_WATCHED_ELEMENTS:
+                kind = "bytes"
             if kind == "bytes" and buffer.size:
                 buffer.watches.append((0, buffer.size, 1, "bytes", label))
             elif count:

@@ -1,5 +1,5 @@
-// Names for values that legitimately differ between runs: the first address seen is "va#1", the next other
-// one "va#2". The same value keeps its name, so that equality stays visible.
+// Names for values that legitimately differ between runs: the first time seen is "time#1", the next other one "time#2".
+// The same value keeps its name, so that equality stays visible.
 //
 // Owner: one context (a process or thread of a sequence; a fork copies it). Used by one thread.
 #pragma once
@@ -21,7 +21,7 @@ class Names {
     if (value == 0) return "0";
     if (value == all_ones) return "-1";
     auto& known = known_[name_class];
-    if (name_class == "fd") return quoted(name_class, ++known[0]);
+    if (name_class == "fd" || name_class == "va") return quoted(name_class, ++known[0]);
     const auto [entry, is_new] = known.try_emplace(value, known.size() + 1);
     return quoted(name_class, entry->second);
   }
