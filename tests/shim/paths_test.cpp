@@ -241,6 +241,19 @@ TEST(Attribute, StaticAndDynamicContentThroughEveryReader) {
   EXPECT_EQ(read_all(UniqueFd(::openat(directory.get(), "busy_percent", O_RDONLY)).get()), "17\n");
 }
 
+TEST(Attribute, OpenFileHasItsIdentity) {
+  struct stat by_path, by_fd;
+  const std::string path = std::string(kSysfs) + "/busy_percent";
+  ASSERT_EQ(::stat(path.c_str(), &by_path), 0);
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::fstat(fd.get(), &by_fd), 0);
+  EXPECT_EQ(by_fd.st_dev, by_path.st_dev);
+  EXPECT_EQ(by_fd.st_ino, by_path.st_ino);
+  EXPECT_EQ(by_fd.st_mode, by_path.st_mode);
+  EXPECT_EQ(::write(fd.get(), "1", 1), -1);
+  EXPECT_EQ(errno, EBADF);
+}
+
 TEST(Attribute, ReopenedStreamReadsIt) {
   FILE* stream = ::fopen("/dev/null", "r");
   stream = ::freopen((std::string(kSysfs) + "/busy_percent").c_str(), "r", stream);
@@ -321,7 +334,7 @@ TEST(Directories, StreamsAndScansListTheMachine) {
   std::free(entries);
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/accel")) {
-    EXPECT_TRUE(std::filesystem::is_character_file(entry.path()));
+    EXPECT_TRUE(entry.is_character_file());
     found.push_back(entry.path());
   }
   EXPECT_EQ(found, std::vector<std::string>{kNode});

@@ -20,6 +20,7 @@ namespace understudy::shim {
 namespace {
 
 UNDERSTUDY_NEXT(opendir);
+UNDERSTUDY_NEXT(readdir);
 UNDERSTUDY_NEXT(scandir);
 UNDERSTUDY_NEXT(scandirat);
 UNDERSTUDY_NEXT(ftw);
@@ -62,6 +63,21 @@ int visit_nested(const char* path, const struct stat* info, int type, FTW* where
   return nested_visitor(name != nullptr ? name : path, &shown, type, &renamed);
 }
 
+bool may_name_node(const char* name) {
+  for (const std::string_view beginning : {"kfd", "card", "renderD", "accel"}) {
+    if (::strncmp(name, beginning.data(), beginning.size()) == 0) return true;
+  }
+  return false;
+}
+
+// With the socket door, placeholders are regular files to the kernel, which says so in listings, too.
+void show_type(DIR* stream, dirent* entry) {
+  struct stat info;
+  DeviceNumber number;
+  const long result = raw(SYS_newfstatat, ::dirfd(stream), entry->d_name, &info, AT_SYMLINK_NOFOLLOW);
+  if (result == 0 && is_node(info, &number)) entry->d_type = DT_CHR;
+}
+
 // glob(3) can be given the functions it walks with; ours then find what its own would not.
 bool may_match_owned(const char* pattern) {
   if (!root::active()) return false;
@@ -76,6 +92,14 @@ UNDERSTUDY_EXPORT DIR* opendir(const char* path) {
   if (auto* const next = next_opendir.get()) return next(place.path());
   errno = ENOSYS;
   return nullptr;
+}
+
+UNDERSTUDY_EXPORT dirent* readdir(DIR* stream) {
+  auto* const next = next_readdir.get();
+  dirent* const entry = next != nullptr ? next(stream) : nullptr;
+  if (entry != nullptr && entry->d_type == DT_REG && root::active() && may_name_node(entry->d_name))
+    show_type(stream, entry);
+  return entry;
 }
 
 UNDERSTUDY_EXPORT int scandir(const char* path, dirent*** entries, int (*wanted)(const dirent*),
@@ -117,7 +141,7 @@ UNDERSTUDY_EXPORT int glob(const char* pattern, int flags, int (*on_error)(const
   if (next == nullptr) return GLOB_ABORTED;
   if ((flags & GLOB_ALTDIRFUNC) || !may_match_owned(pattern)) return next(pattern, flags, on_error, found);
   found->gl_opendir = [](const char* path) { return static_cast<void*>(opendir(path)); };
-  found->gl_readdir = [](void* stream) { return ::readdir(static_cast<DIR*>(stream)); };
+  found->gl_readdir = [](void* stream) { return readdir(static_cast<DIR*>(stream)); };
   found->gl_closedir = [](void* stream) { ::closedir(static_cast<DIR*>(stream)); };
   found->gl_stat = &stat;
   found->gl_lstat = &lstat;
@@ -126,6 +150,7 @@ UNDERSTUDY_EXPORT int glob(const char* pattern, int flags, int (*on_error)(const
 
 // struct dirent64 is struct dirent under another name, and so on.
 static_assert(sizeof(dirent64) == sizeof(dirent) && sizeof(glob64_t) == sizeof(glob_t));
+UNDERSTUDY_EXPORT dirent64* readdir64(DIR*) UNDERSTUDY_ALIAS(readdir);
 UNDERSTUDY_EXPORT int scandir64(const char*, dirent64***, int (*)(const dirent64*),
                                 int (*)(const dirent64**, const dirent64**)) UNDERSTUDY_ALIAS(scandir);
 UNDERSTUDY_EXPORT int scandirat64(int, const char*, dirent64***, int (*)(const dirent64*),

@@ -33,6 +33,20 @@ ino_t inode_of(DeviceNumber number) {
   return kFirstNodeInode + (static_cast<ino_t>(number.major) << 20 | number.minor);
 }
 
+constexpr long kCopyNanoseconds = 725'999'998;
+
+// Shows the attribute's identity on its copy.
+void show_attribute(struct stat* info) {
+  struct stat tree;
+  if (!S_ISREG(info->st_mode) || info->st_mtim.tv_nsec != kCopyNanoseconds) return;
+  if (raw(SYS_newfstatat, AT_FDCWD, root::tree().data(), &tree, 0) != 0) return;
+  info->st_dev = tree.st_dev;
+  info->st_ino = static_cast<ino_t>(info->st_mtim.tv_sec);
+  info->st_mode = S_IFREG | S_IRUSR | S_IRGRP | S_IROTH;
+  info->st_nlink = 1;
+  info->st_mtim = {door::kDynamicStamp.seconds, static_cast<long>(door::kDynamicStamp.nanoseconds)};
+}
+
 mode_t as_device(mode_t mode) {
   return (mode & ~static_cast<mode_t>(S_IFMT)) | S_IFCHR;
 }
@@ -58,9 +72,13 @@ bool is_dynamic_attribute(const struct stat& info) {
          info.st_mtim.tv_nsec == door::kDynamicStamp.nanoseconds && is_on_tree(info.st_dev);
 }
 
+timespec stamp_of_copy(ino_t attribute) {
+  return {static_cast<time_t>(attribute), kCopyNanoseconds};
+}
+
 void show_node(struct stat* info) {
   DeviceNumber number;
-  if (!is_node(*info, &number)) return;
+  if (!is_node(*info, &number)) return show_attribute(info);
   info->st_mode = as_device(info->st_mode);
   info->st_rdev = makedev(number.major, number.minor);
   info->st_ino = inode_of(number);

@@ -28,7 +28,11 @@ bool is_node(const struct statx& info, DeviceNumber* number);
 // An attribute whose content only the server knows (socket door).
 bool is_dynamic_attribute(const struct stat& info);
 
-// If it is a node, makes it look like one.
+// The copy of such an attribute's content that a program reads in its place keeps the attribute's inode
+// number in its own modification time.
+timespec stamp_of_copy(ino_t attribute);
+
+// If it is a node, or a copy of an attribute, makes it look like one.
 void show_node(struct stat* info);
 void show_node(struct statx* info);
 

@@ -51,10 +51,12 @@ long open_node(int fd, int flags) {
 }
 
 // A read-only file with the content, at its start.
-long make_content(const std::byte* content, std::size_t bytes) {
+long make_copy(const struct stat& attribute, const std::byte* content, std::size_t bytes) {
   const long writable = raw(SYS_memfd_create, "understudy-attribute", MFD_CLOEXEC);
   if (writable < 0) return writable;
+  const timespec times[2] = {{0, UTIME_OMIT}, stamp_of_copy(attribute.st_ino)};
   long result = raw(SYS_pwrite64, writable, content, bytes, 0);
+  if (result >= 0) result = raw(SYS_utimensat, writable, nullptr, times, 0);
   if (result >= 0)
     result = raw(SYS_openat, AT_FDCWD, FdLink(static_cast<int>(writable)).path(), O_RDONLY | O_CLOEXEC);
   raw(SYS_close, writable);
@@ -62,7 +64,7 @@ long make_content(const std::byte* content, std::size_t bytes) {
 }
 
 // The socket door's attributes whose content is made when they are opened.
-long open_attribute(int fd, int flags) {
+long open_attribute(int fd, const struct stat& attribute, int flags) {
   if ((flags & O_ACCMODE) != O_RDONLY) return -EACCES;
   char buffer[kMaxPathBytes];
   const char* const path = path_in_tree(fd, buffer);
@@ -73,7 +75,7 @@ long open_attribute(int fd, int flags) {
   Call call;
   if (const int error = call.perform(request, path)) return -error;
   if (call.value() < 0) return call.value();
-  const long content = make_content(call.payload(), call.reply().payload_bytes);
+  const long content = make_copy(attribute, call.payload(), call.reply().payload_bytes);
   if (content < 0) return content;
   return replace(fd, static_cast<int>(content), flags);
 }
@@ -122,7 +124,7 @@ long finish_open(int fd, int flags) {
   if ((flags & (O_PATH | O_DIRECTORY)) || raw(SYS_fstat, fd, &info) != 0) return fd;
   DeviceNumber number;
   if (is_node(info, &number)) return (info.st_ino & door::kOpenFileInodeBit) ? fd : open_node(fd, flags);
-  return is_dynamic_attribute(info) ? open_attribute(fd, flags) : fd;
+  return is_dynamic_attribute(info) ? open_attribute(fd, info, flags) : fd;
 }
 
 }  // namespace understudy::shim
