@@ -89,7 +89,7 @@ bool may_match_owned(const char* pattern) {
 
 UNDERSTUDY_EXPORT DIR* opendir(const char* path) {
   const Place place(AT_FDCWD, path);
-  if (auto* const next = next_opendir.get()) return next(place.path());
+  if (auto* const next = next_opendir.get()) return place.pass(next(place.path()));
   errno = ENOSYS;
   return nullptr;
 }
@@ -106,7 +106,7 @@ UNDERSTUDY_EXPORT int scandir(const char* path, dirent*** entries, int (*wanted)
                               int (*compare)(const dirent**, const dirent**)) {
   const Place place(AT_FDCWD, path);
   auto* const next = next_scandir.get();
-  return next != nullptr ? next(place.path(), entries, wanted, compare) : fail(ENOSYS);
+  return next != nullptr ? place.pass(next(place.path(), entries, wanted, compare)) : fail(ENOSYS);
 }
 
 UNDERSTUDY_EXPORT int scandirat(int directory, const char* path, dirent*** entries,

@@ -52,25 +52,25 @@ const char* working_directory_in_tree(char* buffer, std::size_t size) {
 
 UNDERSTUDY_EXPORT int access(const char* path, int mode) noexcept {
   const Place place(AT_FDCWD, path);
-  if (auto* const next = next_access.get()) return next(place.path(), mode);
+  if (auto* const next = next_access.get()) return place.pass(next(place.path(), mode));
   return as_library_result(raw(SYS_faccessat, AT_FDCWD, place.path(), mode));
 }
 
 UNDERSTUDY_EXPORT int euidaccess(const char* path, int mode) noexcept {
   const Place place(AT_FDCWD, path);
   auto* const next = next_euidaccess.get();
-  return next != nullptr ? next(place.path(), mode) : fail(ENOSYS);
+  return next != nullptr ? place.pass(next(place.path(), mode)) : fail(ENOSYS);
 }
 
 UNDERSTUDY_EXPORT int faccessat(int directory, const char* path, int mode, int flags) noexcept {
   const Place place(directory, path);
   auto* const next = next_faccessat.get();
-  return next != nullptr ? next(place.directory(), place.path(), mode, flags) : fail(ENOSYS);
+  return next != nullptr ? place.pass(next(place.directory(), place.path(), mode, flags)) : fail(ENOSYS);
 }
 
 UNDERSTUDY_EXPORT int chdir(const char* path) noexcept {
   const Place place(AT_FDCWD, path);
-  if (auto* const next = next_chdir.get()) return next(place.path());
+  if (auto* const next = next_chdir.get()) return place.pass(next(place.path()));
   return as_library_result(raw(SYS_chdir, place.path()));
 }
 
@@ -101,7 +101,7 @@ UNDERSTUDY_EXPORT char* get_current_dir_name() noexcept {
 UNDERSTUDY_EXPORT char* realpath(const char* path, char* resolved) noexcept {
   const Place place(AT_FDCWD, path);
   auto* const next = next_realpath.get();
-  return next != nullptr ? rename_found(next(place.path(), resolved)) : fail_to_name(ENOSYS);
+  return next != nullptr ? rename_found(place.pass(next(place.path(), resolved))) : fail_to_name(ENOSYS);
 }
 
 UNDERSTUDY_EXPORT char* canonicalize_file_name(const char* path) noexcept {

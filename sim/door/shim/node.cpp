@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include <atomic>
+
 #include "sim/door/channel_protocol.h"
 #include "sim/door/shim/raw.h"
 
@@ -16,10 +18,22 @@ constexpr unsigned kAccelMajor = 261;
 constexpr unsigned kFirstRenderMinor = 128;
 constexpr std::uint32_t kFirstNodeInode = 256;
 
-// The tree's device, so that a file elsewhere with a node's time stamp stays what it is.
+constinit std::atomic<dev_t> known_tree_device{0};
+
+// Without asking the server, which may be gone; 0 when there is no tree.
+dev_t tree_device() {
+  dev_t device = known_tree_device.load(std::memory_order_relaxed);
+  struct statx info;
+  if (device != 0 || raw(SYS_statx, AT_FDCWD, root::tree().data(), AT_STATX_DONT_SYNC, 0, &info) != 0)
+    return device;
+  device = makedev(info.stx_dev_major, info.stx_dev_minor);
+  known_tree_device.store(device, std::memory_order_relaxed);
+  return device;
+}
+
+// A file elsewhere with a node's time stamp stays what it is.
 bool is_on_tree(dev_t device) {
-  struct stat info;
-  return raw(SYS_newfstatat, AT_FDCWD, root::tree().data(), &info, 0) == 0 && info.st_dev == device;
+  return device == tree_device();
 }
 
 bool is_node(mode_t mode, door::Stamp stamp, dev_t device, DeviceNumber* number) {
@@ -37,10 +51,8 @@ constexpr long kCopyNanoseconds = 725'999'998;
 
 // Shows the attribute's identity on its copy.
 void show_attribute(struct stat* info) {
-  struct stat tree;
   if (!S_ISREG(info->st_mode) || info->st_mtim.tv_nsec != kCopyNanoseconds) return;
-  if (raw(SYS_newfstatat, AT_FDCWD, root::tree().data(), &tree, 0) != 0) return;
-  info->st_dev = tree.st_dev;
+  info->st_dev = tree_device();
   info->st_ino = static_cast<ino_t>(info->st_mtim.tv_sec);
   info->st_mode = S_IFREG | S_IRUSR | S_IRGRP | S_IROTH;
   info->st_nlink = 1;

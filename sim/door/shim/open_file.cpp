@@ -97,10 +97,6 @@ bool may_write(int fd, int flags) {
 
 }  // namespace
 
-int as_device_error(int error) {
-  return error == ENOTCONN || error == ECONNABORTED ? ENODEV : error;
-}
-
 long open_in_tree(const Place& place, int flags) {
   if ((flags & O_CREAT) != 0) {
     if (const long error = may_create(place.path(), flags)) return error;
@@ -112,7 +108,7 @@ long open_in_tree(const Place& place, int flags) {
   int error = 0;
   if (place.is_device() && meet_machine(&error) == nullptr) return -error;
   const long fd = raw(SYS_openat, AT_FDCWD, place.path(), flags);
-  if (fd < 0) return -as_device_error(static_cast<int>(-fd));
+  if (fd < 0) return fd == -ENOTCONN || fd == -ECONNABORTED ? -ENODEV : fd;
   const long result =
       may_write(static_cast<int>(fd), flags) ? finish_open(static_cast<int>(fd), flags) : -EACCES;
   if (result < 0) raw(SYS_close, fd);

@@ -17,7 +17,4 @@ long open_in_tree(const Place& place, int flags);
 // for under the same number. Returns `fd`, or -errno; the caller keeps it either way.
 long finish_open(int fd, int flags);
 
-// A dead mount's errno, as that of a device whose driver has gone.
-int as_device_error(int error);
-
 }  // namespace understudy::shim

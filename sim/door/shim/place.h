@@ -5,6 +5,8 @@
 // of fs/namei.c that decides on a mount.
 #pragma once
 
+#include <errno.h>
+
 #include <string_view>
 
 #include "sim/door/shim/root.h"
@@ -23,10 +25,19 @@ class Place {
   int directory() const { return directory_; }
   const char* path() const { return path_; }
 
+  // Passes the real function's result on; a dead mount's errno becomes that of a device whose driver is gone.
+  template <typename T>
+  T pass(T result) const {
+    if (in_tree_ && (errno == ENOTCONN || errno == ECONNABORTED) && is_failure(result)) errno = ENODEV;
+    return result;
+  }
+
  private:
   // Longer ones are not in anybody's sysfs.
   static constexpr unsigned kMaxNameBytes = 896;
 
+  static bool is_failure(long result) { return result < 0; }
+  static bool is_failure(const void* result) { return result == nullptr; }
   std::string_view name() const { return {name_, length_}; }
   bool is_owned();
   bool append(const char* path, unsigned links_left);

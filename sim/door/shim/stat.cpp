@@ -6,7 +6,6 @@
 #include "sim/door/shim/export.h"
 #include "sim/door/shim/next.h"
 #include "sim/door/shim/node.h"
-#include "sim/door/shim/open_file.h"
 #include "sim/door/shim/place.h"
 #include "sim/door/shim/raw.h"
 
@@ -21,8 +20,7 @@ UNDERSTUDY_NEXT(statx);
 
 int finish(const Place& place, int result, struct stat* info) {
   if (result == 0 && root::active()) show_node(info);
-  if (result != 0 && place.in_tree()) errno = as_device_error(errno);
-  return result;
+  return place.pass(result);
 }
 
 // fs/anon_inodes.c gives files without a node (a sync_file, say) no type.
@@ -97,8 +95,7 @@ UNDERSTUDY_EXPORT int statx(int directory, const char* path, int flags, unsigned
                       : as_library_result(raw(SYS_statx, place.directory(), place.path(), flags, mask, info));
   if (is_about_descriptor(path, flags)) return finish(directory, result, mask, info);
   if (result == 0 && root::active()) show_node(info);
-  if (result != 0 && place.in_tree()) errno = as_device_error(errno);
-  return result;
+  return place.pass(result);
 }
 
 // What programs built against glibc before 2.33 call; the version is always the same on 64-bit systems.
