@@ -13,6 +13,11 @@ std::uint64_t monotonic_ns() {
 
 }  // namespace
 
+std::uint64_t Fence::allocate_contexts(std::uint64_t count) {
+  static std::atomic<std::uint64_t> next{1};
+  return next.fetch_add(count, std::memory_order_relaxed);
+}
+
 FenceRef Fence::signalled() {
   auto fence = std::make_shared<Fence>("stub", "stub");
   fence->signal();

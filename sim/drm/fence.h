@@ -29,6 +29,9 @@ class Fence {
                  std::uint64_t context = 0, std::uint64_t sequence = 0)
       : driver_(std::move(driver)), timeline_(std::move(timeline)), context_(context), sequence_(sequence) {}
 
+  // dma_fence_context_alloc(): the first of `count` context numbers that nobody else has.
+  static std::uint64_t allocate_contexts(std::uint64_t count);
+
   // dma_fence_get_stub().
   static FenceRef signalled();
   // Signals when all have; the first error wins. One fence is returned as it is.

@@ -81,15 +81,17 @@ TEST(GuestMemory, APieceOutlivesItsPlacement) {
   EXPECT_EQ(copy_to(pieces, 10, std::span(&value, 1)), 1u);
 }
 
-TEST(GuestMemory, AllocationsStopAtTheRamSizeAndPinnedPagesDoNotCount) {
+TEST(GuestMemory, AllocationsStopAtTheRamSizeAndOtherPagesDoNotCount) {
   GuestMemory memory(4 * kPage);
-  auto first = memory.place_contiguous(std::make_shared<KernelPages>(3 * kPage));
+  auto first = memory.place(std::make_shared<KernelPages>(3 * kPage), {});
   ASSERT_TRUE(first);
-  EXPECT_EQ(memory.place_contiguous(std::make_shared<KernelPages>(2 * kPage)).error(), Errno(ENOMEM));
+  EXPECT_EQ(memory.place(std::make_shared<KernelPages>(2 * kPage), {}).error(), Errno(ENOMEM));
   EXPECT_TRUE(memory.place_pinned(std::make_shared<KernelPages>(4 * kPage), {}));
-  EXPECT_EQ(memory.place_pinned(std::make_shared<KernelPages>(5 * kPage), {}).error(), Errno(ENOMEM));
-  first.value() = Placement();
   EXPECT_TRUE(memory.place_contiguous(std::make_shared<KernelPages>(4 * kPage)));
+  EXPECT_EQ(memory.place_pinned(std::make_shared<KernelPages>(5 * kPage), {}).error(), Errno(ENOMEM));
+  EXPECT_EQ(memory.place_contiguous(std::make_shared<KernelPages>(5 * kPage)).error(), Errno(ENOMEM));
+  first.value() = Placement();
+  EXPECT_TRUE(memory.place(std::make_shared<KernelPages>(4 * kPage), {}));
 }
 
 TEST(GuestMemory, AddressesThatWrapAroundAreRefused) {

@@ -94,7 +94,7 @@ Result<Placement> GuestMemory::place(GuestPagesRef pages, const Contiguity& cont
 Result<Placement> GuestMemory::place_contiguous(GuestPagesRef pages) {
   if (pages->size_bytes() > ram_bytes_) return Errno(ENOMEM);
   const std::vector<std::uint64_t> lengths = one_run(pages->size_bytes());
-  return place_runs(std::move(pages), lengths, true);
+  return place_runs(std::move(pages), lengths, false);
 }
 
 Result<Placement> GuestMemory::place_pinned(GuestPagesRef pages, const Contiguity& contiguity) {

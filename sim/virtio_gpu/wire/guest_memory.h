@@ -123,7 +123,7 @@ class GuestMemory {
 
   // Allocates room for the pages; counted against ram_bytes (ENOMEM). Their size is a page multiple, not 0.
   Result<Placement> place(GuestPagesRef pages, const Contiguity& contiguity);
-  // One run, as kmalloc gives.
+  // One run, as kmalloc gives: the driver's own memory, not counted. ENOMEM only when it is more than ram_bytes.
   Result<Placement> place_contiguous(GuestPagesRef pages);
   // Pages that exist already, in a process: pinned, not allocated. ENOMEM when they are more than ram_bytes.
   Result<Placement> place_pinned(GuestPagesRef pages, const Contiguity& contiguity);
