@@ -27,9 +27,10 @@ struct Flavour {
   bool rocm_dkms = true;  // the ROCm-only KFD numbers exist
   std::string amdxdna =
       "out-of-tree";  // "out-of-tree" (newest, 0.16), "mainline" (0.10), "first" (6.14), "legacy" (1.0)
-  std::string virtio_blob_layout = "upstream";      // size variant of RESOURCE_CREATE_BLOB
+  std::string virtio_blob_layout = "upstream";      // guest kernel: size variant of RESOURCE_CREATE_BLOB
   std::string vhsakmt_memory_layout = "reference";  // "reference" (80 bytes) or "merge-request" (312 bytes)
-  bool virtio_strict = false;                       // make errors loud that the real device swallows
+  std::string virtio_device;   // model of the device: "qemu-7.2", "qemu-10.0", "series"; empty: by mode
+  bool virtio_strict = false;  // make errors loud that the real device swallows
 };
 
 // What becomes of a kernel dispatch that no plug-in executes.

@@ -66,6 +66,7 @@ class VirtioGpuDevice : public drm::Device {
 
   const KernelFlavour& kernel() const { return *options_.kernel; }
   const std::string& label() const { return options_.label; }
+  const std::string& pci_slot() const { return options_.pci_slot; }
   bool has_3d() const { return has_feature(abi::VIRTIO_GPU_F_VIRGL); }
   bool has_blob() const { return has_feature(abi::VIRTIO_GPU_F_RESOURCE_BLOB); }
   bool has_context_init() const { return has_feature(abi::VIRTIO_GPU_F_CONTEXT_INIT); }
