@@ -11,6 +11,7 @@
 #include "sim/door/channel_protocol.h"
 #include "sim/door/shim/connection.h"
 #include "sim/door/shim/raw.h"
+#include "sim/door/shim/text.h"
 
 namespace understudy::shim {
 namespace {
@@ -46,7 +47,7 @@ bool name_of_peer(int fd, sockaddr_un* address, SocketName* name) {
   constexpr socklen_t kTextOffset = offsetof(sockaddr_un, sun_path) + 1;
   if (size <= kTextOffset || size > sizeof *address || address->sun_path[0] != '\0') return false;
   std::string_view text(address->sun_path + 1, size - kTextOffset);
-  if (!text.starts_with(kAnyMachine)) return false;
+  if (!begins_with(text, kAnyMachine)) return false;
   if (!take_hex(&text, &name->device) || !take_hex(&text, &name->file_id)) return false;
   name->prefix = text;
   return true;

@@ -14,6 +14,7 @@
 #include "sim/door/shim/next.h"
 #include "sim/door/shim/place.h"
 #include "sim/door/shim/raw.h"
+#include "sim/door/shim/text.h"
 
 namespace understudy::shim {
 namespace {
@@ -50,12 +51,12 @@ int descriptor_named_by(const char* path) {
 
 // What the kernel's own driver would have named the file, in the place of what it is underneath.
 std::size_t rename_descriptor(int fd, std::string_view target, char* renamed) {
-  if (target.starts_with("/memfd:")) {
+  if (begins_with(target, "/memfd:")) {
     if (!is_dma_buf(describe(fd))) return 0;
     return ::strlen(::strcpy(renamed, "/dmabuf:"));
   }
   DeviceNumber number;
-  if (!target.starts_with("socket:") || !is_machine_socket(fd, &number) || number.major == 0) return 0;
+  if (!begins_with(target, "socket:") || !is_machine_socket(fd, &number) || number.major == 0) return 0;
   return ::strlen(::strcpy(renamed, NodePath(number).on_machine()));
 }
 

@@ -1,5 +1,7 @@
 #include "sim/door/shim/owned_paths.h"
 
+#include "sim/door/shim/text.h"
+
 namespace understudy::shim {
 namespace {
 
@@ -39,7 +41,7 @@ constexpr OwnedPath kOwnedPaths[] = {
 };
 
 bool matches(const OwnedPath& owned, std::string_view path) {
-  if (!path.starts_with(owned.path)) return false;
+  if (!begins_with(path, owned.path)) return false;
   return owned.is_stem || path.size() == owned.path.size() || path[owned.path.size()] == '/';
 }
 
@@ -83,7 +85,7 @@ bool occurs_in_owned_paths(std::string_view name) {
       const bool may_go_on = owned.is_stem && end == path.size();
       if (path[begin] == name.front() && path.size() - begin >= 1) {
         const std::string_view part(path.data() + begin, end - begin);
-        if (part == name || (may_go_on && name.starts_with(part))) return true;
+        if (part == name || (may_go_on && begins_with(name, part))) return true;
       }
       begin = end + 1;
     }

@@ -7,6 +7,7 @@
 #include "sim/door/shim/fd_link.h"
 #include "sim/door/shim/owned_paths.h"
 #include "sim/door/shim/raw.h"
+#include "sim/door/shim/text.h"
 
 namespace understudy::shim {
 namespace {
@@ -91,7 +92,7 @@ Place::Place(int directory, const char* path) : directory_(directory), path_(pat
 }
 
 bool Place::is_device() const {
-  return in_tree_ && name().starts_with("/dev/");
+  return in_tree_ && begins_with(name(), "/dev/");
 }
 
 bool Place::is_owned() {
