@@ -20,15 +20,8 @@ std::string_view first_name(const char* path) {
 
 // Skips what does not name anything: slashes and dots.
 const char* skip_dots(const char* path) {
-  for (;;) {
-    if (path[0] == '/') {
-      ++path;
-    } else if (path[0] == '.' && (path[1] == '/' || path[1] == '\0')) {
-      ++path;
-    } else {
-      return path;
-    }
-  }
+  while (path[0] == '/' || (path[0] == '.' && (path[1] == '/' || path[1] == '\0'))) ++path;
+  return path;
 }
 
 bool begins_like_owned(const char* path) {

@@ -1,6 +1,7 @@
 #include "sim/door/shim/root.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,10 +27,8 @@ int read_environment() {
   const char* const path = ::getenv(UNDERSTUDY_ENVIRONMENT);
   const std::size_t length = path == nullptr ? 0 : ::strlen(path);
   if (length == 0 || path[0] != '/' || length + sizeof "/ctl" > kMaxTreeBytes) return kAbsent;
-  ::memcpy(tree_path, path, length);
-  ::memcpy(tree_path + length, "/fs", sizeof "/fs");
-  ::memcpy(socket_path, path, length);
-  ::memcpy(socket_path + length, "/ctl", sizeof "/ctl");
+  ::snprintf(tree_path, sizeof tree_path, "%s/fs", path);
+  ::snprintf(socket_path, sizeof socket_path, "%s/ctl", path);
   tree_length = static_cast<unsigned>(length + ::strlen("/fs"));
   return kActive;
 }
