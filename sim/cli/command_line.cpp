@@ -55,6 +55,9 @@ Words split(int argc, char** argv) {
 // The flags of run and serve, as written.
 struct MachineFlags {
   std::vector<std::string> gpu, npu, host_gpu, set, require;
+  std::vector<std::string> faults, traces, fail_on, suppress;
+  std::string trace_call, trace_node;
+  bool trace_failures = false, statistics = false, leaks = false;
   std::string virtio_gpu, machine_file, door = "auto", dispatch, seed, mount, report;
   bool cpu_only = false, json = false, verbose = false;
 
@@ -91,6 +94,26 @@ struct MachineFlags {
                     fmt::format("fail when this host has it not: {} (comma-separated)",
                                 fmt::join(host_check_names(), ", ")))
         ->delimiter(',')
+        ->allow_extra_args(false);
+    command.add_option("--faults", faults, "fault plan (TOML): what to break, and when; may be repeated")
+        ->allow_extra_args(false);
+    command
+        .add_option(
+            "--trace", traces,
+            "write every call, decoded, to FILE ('-': stderr); .json is Perfetto's format, .jsonl one object "
+            "a line, else text; FILE:text, FILE:json, FILE:perfetto choose")
+        ->allow_extra_args(false);
+    command.add_option("--trace-call", trace_call, "trace only calls whose name matches this glob");
+    command.add_option("--trace-node", trace_node, "trace only nodes whose name matches this glob");
+    command.add_flag("--trace-failures", trace_failures, "trace only calls that fail");
+    command.add_flag("--leaks", leaks, "list what CMD never gave back, with the calls that made it");
+    command.add_flag("--stats", statistics, "print calls, errors and times per ioctl at the end");
+    command
+        .add_option(
+            "--fail-on", fail_on,
+            "exit with 3 when CMD succeeded but there are such findings: leak, double-destroy, ... or all")
+        ->allow_extra_args(false);
+    command.add_option("--suppress", suppress, "file of globs: findings ('kind: text') not to speak of")
         ->allow_extra_args(false);
     command.add_option("--report", report, "write the report at the end to this file instead of stderr");
     command.add_flag("--json", json, "the report as JSON, also when there is nothing to report");
@@ -135,9 +158,22 @@ struct MachineFlags {
                                            : DoorChoice::kAuto;
     options.plan.mount_point = mount;
     options.plan.report_as_json = json;
+    resolve_observation(options.plan.observation);
     options.report_file = report;
     options.verbose = verbose;
     return options;
+  }
+
+  void resolve_observation(ObservationPlan& plan) const {
+    for (const std::string& path : faults) plan.add_faults(path);
+    for (const std::string& output : traces) plan.add_trace(output);
+    if (!trace_call.empty()) plan.filter.call = trace_call;
+    if (!trace_node.empty()) plan.filter.node = trace_node;
+    plan.filter.failures_only = trace_failures;
+    plan.statistics = statistics;
+    plan.list_leaks = leaks;
+    for (const std::string& kinds : fail_on) plan.add_fail_on(kinds);
+    for (const std::string& path : suppress) plan.add_suppressions(path);
   }
 };
 
@@ -166,7 +202,7 @@ int dispatch(int argc, char** argv, const MachineComposer& compose) {
       app.add_subcommand("run", "run -- CMD...: start a machine, run CMD on it, and take it down again");
   run_flags.add_to(*run);
   run->prefix_command();
-  std::string serve_name, exec_name, stop_name, profile_name;
+  std::string serve_name, exec_name, stop_name, profile_name, inject_name, inject_file, ledger_name;
   bool background = false;
   CLI::App* serve = app.add_subcommand("serve", "serve NAME: keep a machine up for many commands");
   serve->add_option("NAME", serve_name, "what exec and stop will call it")->required();
@@ -178,6 +214,12 @@ int dispatch(int argc, char** argv, const MachineComposer& compose) {
   CLI::App* ps = app.add_subcommand("ps", "list the machines that are up");
   CLI::App* stop = app.add_subcommand("stop", "stop NAME: take a machine down and print its report");
   stop->add_option("NAME", stop_name, "as given to serve")->required();
+  CLI::App* inject =
+      app.add_subcommand("inject", "inject NAME FILE: add a fault plan to a machine that is up");
+  inject->add_option("NAME", inject_name, "as given to serve")->required();
+  inject->add_option("FILE", inject_file, "the fault plan (TOML)")->required();
+  CLI::App* ledger = app.add_subcommand("ledger", "ledger NAME: what is alive on a machine, and who made it");
+  ledger->add_option("NAME", ledger_name, "as given to serve")->required();
   CLI::App* profiles = app.add_subcommand("profiles", "list the device profiles, or show one");
   profiles->add_option("NAME", profile_name, "the profile to show");
   CLI::App* doctor =
@@ -216,6 +258,8 @@ int dispatch(int argc, char** argv, const MachineComposer& compose) {
   }
   if (ps->parsed()) return ps_command();
   if (stop->parsed()) return stop_command(stop_name);
+  if (inject->parsed()) return inject_command(inject_name, inject_file);
+  if (ledger->parsed()) return ledger_command(ledger_name);
   if (profiles->parsed()) return profiles_command(profile_name);
   return doctor->parsed() ? doctor_command() : kExitUsage;
 }

@@ -25,5 +25,7 @@ int ps_command();
 int stop_command(const std::string& name);
 int profiles_command(const std::string& name);
 int doctor_command();
+int inject_command(const std::string& name, const std::string& plan_file);
+int ledger_command(const std::string& name);
 
 }  // namespace understudy::cli

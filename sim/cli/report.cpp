@@ -1,7 +1,12 @@
 #include "sim/cli/report.h"
 
+#include <algorithm>
+#include <map>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "sim/core/glob.h"
 
 namespace understudy::cli {
 namespace {
@@ -28,14 +33,38 @@ nlohmann::json actor_json(const Actor& actor, std::uint64_t started_ns) {
 
 }  // namespace
 
+void Report::drop_suppressed() {
+  std::erase_if(findings, [this](const Finding& finding) {
+    const std::string line = fmt::format("{}: {}", finding_kind_name(finding.kind), finding.text);
+    return std::any_of(suppressed.begin(), suppressed.end(),
+                       [&](const std::string& glob) { return glob_matches(glob, line); });
+  });
+}
+
+std::int64_t Report::fatal_count() const {
+  return std::count_if(findings.begin(), findings.end(), [this](const Finding& finding) {
+    return std::find(fatal.begin(), fatal.end(), finding.kind) != fatal.end();
+  });
+}
+
 std::string Report::text() const {
   if (is_empty()) return {};
   std::string text;
+  std::map<std::pair<pid_t, std::string>, unsigned> leaks;
   for (const Finding& finding : findings) {
+    if (finding.kind == FindingKind::kLeak && !list_leaks) {
+      ++leaks[{finding.made.pid, finding.made.process}];
+      continue;
+    }
     text += fmt::format("understudy: {}: {}\n", finding_kind_name(finding.kind), finding.text);
     text += actor_line("made", finding.made, started_ns);
     text += actor_line("first", finding.first, started_ns);
     text += actor_line("now", finding.actor, started_ns);
+  }
+  for (const auto& [process, count] : leaks) {
+    text += fmt::format(
+        "understudy: client {} (\"{}\") exited with {} object{} not given back (--leaks lists them)\n",
+        process.first, process.second, count, count == 1 ? "" : "s");
   }
   for (const door::ShimlessClient& client : shimless_clients) {
     text += fmt::format(

@@ -29,10 +29,18 @@ struct Report {
   std::uint64_t seed = 0;
   std::uint64_t started_ns = 0;
 
+  // Kinds of findings that make the run fail, and patterns (globs over "kind: text") of those not to speak
+  // of.
+  std::vector<FindingKind> fatal;
+  std::vector<std::string> suppressed;
+  bool list_leaks = false;  // each leak, rather than their number per process
+
   bool is_empty() const {
     return findings.empty() && shimless_clients.empty() && leftover_clients.empty() &&
            unsupported_calls.empty();
   }
+  void drop_suppressed();
+  std::int64_t fatal_count() const;
   // Lines with the prefix "understudy: "; nothing when empty.
   std::string text() const;
   // One object; also when empty.

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "sim/cli/command_process.h"
+#include "sim/cli/ledger_text.h"
 #include "sim/cli/report.h"
 #include "sim/cli/usage_error.h"
 #include "sim/door/channel/server.h"
@@ -90,12 +91,16 @@ void allow_many_descriptors() {
 class Server {
  public:
   Server(const ServerPlan& plan, const MachineRoot& root)
-      : plan_(plan), root_(root), machine_(plan.description.settings) {}
+      : plan_(plan),
+        root_(root),
+        machine_(plan.description.settings),
+        observation_(machine_, plan.observation) {}
 
   // Throws UsageError when the machine cannot start.
   void start() {
     started_ns_ = machine_.clock().now_ns();
     if (plan_.compose) plan_.compose(machine_, plan_.description);
+    observation_.install();
     OpenedDoor opened =
         open_door(plan_.door, machine_, plan_.mount_point.empty() ? root_.tree_path() : plan_.mount_point);
     door_ = std::move(opened.door);
@@ -107,6 +112,10 @@ class Server {
           fmt::format("cannot listen at {}: {} (set TMPDIR or XDG_RUNTIME_DIR to a shorter path?)",
                       root_.channel_path(), std::strerror(channel.error().number())));
     channel_ = std::move(channel).value();
+    channel_->set_administration([this](door::MessageKind kind, std::string_view payload) {
+      return kind == door::kInject ? observation_.inject(payload)
+                                   : ledger_text(machine_.ledger(), started_ns_);
+    });
     MachineInfo info;
     info.supervisor = ::getppid();
     info.door = door_->name();
@@ -132,8 +141,13 @@ class Server {
     report.unsupported_calls = machine_.ledger().unsupported_calls();
     report.seed = plan_.description.settings.seed;
     report.started_ns = started_ns_;
+    report.fatal = plan_.observation.fail_on;
+    report.suppressed = plan_.observation.suppressions;
+    report.list_leaks = plan_.observation.list_leaks;
+    report.drop_suppressed();
     channel_.reset();
     door_.reset();
+    observation_.finish();
     return report;
   }
 
@@ -156,6 +170,7 @@ class Server {
   const ServerPlan& plan_;
   const MachineRoot& root_;
   Machine machine_;
+  Observation observation_;
   std::unique_ptr<door::Door> door_;
   std::unique_ptr<door::ChannelServer> channel_;
   std::string why_not_fuse_;
@@ -216,7 +231,8 @@ int run_server(const ServerPlan& plan, const MachineRoot& root, Control control,
     ::waitpid(command.pid(), nullptr, 0);
   }
   const Report report = server.stop(!plan.command.empty());
-  control.send(ControlKind::kReport, 0, plan.report_as_json ? report.json() : report.text());
+  control.send(ControlKind::kReport, report.fatal_count(),
+               plan.report_as_json ? report.json() : report.text());
   if (ending.supervisor_lost) MachineRoot::remove(root.path());
   control.send(ControlKind::kFinished);
   return 0;

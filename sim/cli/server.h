@@ -13,6 +13,7 @@
 
 #include "sim/cli/control.h"
 #include "sim/cli/machine_description.h"
+#include "sim/cli/observation.h"
 #include "sim/cli/open_door.h"
 #include "sim/cli/registry.h"
 #include "sim/core/machine.h"
@@ -30,6 +31,7 @@ struct ServerPlan {
   std::vector<std::string> command;  // empty: serve until told to stop
   std::string shim;
   bool report_as_json = false;
+  ObservationPlan observation;
 };
 
 // `command_mask` is the signal mask CMD gets. Returns the process's exit status.

@@ -87,6 +87,7 @@ class Supervisor {
         break;
       case ControlKind::kReport:
         report_ += message->text;
+        fatal_findings_ += message->value;
         break;
       case ControlKind::kFinished:
         finished_ = true;
@@ -139,7 +140,9 @@ class Supervisor {
                           ? fmt::format("signal {}", WTERMSIG(server_status_))
                           : fmt::format("exit status {}", WEXITSTATUS(server_status_))));
     const int status = command_status_ ? exit_status_of(*command_status_) : 0;
-    return status == 0 && lost ? static_cast<int>(kExitServerLost) : status;
+    if (status != 0) return status;
+    if (lost) return kExitServerLost;
+    return fatal_findings_ > 0 ? static_cast<int>(kExitFindings) : 0;
   }
 
   void print_report() {
@@ -169,6 +172,7 @@ class Supervisor {
   std::optional<int> command_status_;
   std::string failure_;
   std::string report_;
+  std::int64_t fatal_findings_ = 0;
 };
 
 }  // namespace

@@ -8,6 +8,8 @@ namespace understudy::cli {
 
 enum ExitStatus : int {
   kExitUsage = 2,
+  // CMD succeeded, but left findings of a kind that --fail-on names.
+  kExitFindings = 3,
   // CMD succeeded, but the machine's server died under it.
   kExitServerLost = 125,
   // As env(1) and shells have it.

@@ -93,6 +93,18 @@ bool Ledger::was_destroyed(const std::string& key, Actor* by) const {
   return true;
 }
 
+void Ledger::note_exit(const Client& client) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, line] : live_) {
+    if (line.made.client_id != client.id() || line.kind == ObjectKind::kFile) continue;
+    Finding finding;
+    finding.kind = FindingKind::kLeak;
+    finding.text = line.label + " was never given back";
+    finding.made = line.made;
+    findings_.push_back(std::move(finding));
+  }
+}
+
 void Ledger::count_unsupported(const Call& call) {
   std::string name(call.name());
   if (call.descriptor == nullptr) {

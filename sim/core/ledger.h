@@ -19,6 +19,7 @@
 namespace understudy {
 
 class Call;
+class Client;
 class Ledger;
 
 enum class ObjectKind : std::uint8_t {
@@ -101,6 +102,8 @@ class Ledger {
   void note_destroyed(const std::string& key, const Call* call);
   bool was_destroyed(const std::string& key, Actor* by) const;
 
+  // The client is about to exit: what it made and still holds (files aside) is what it leaks.
+  void note_exit(const Client& client);
   // A call that this machine answers as a kernel without the feature would; listed at the end of the run.
   void count_unsupported(const Call& call);
   struct UnsupportedCall {

@@ -68,6 +68,9 @@ enum MessageKind : uint32_t {
   kReadAttribute,  // payload: path below the tree root ("sys/..."); reply: value = size, payload = content
   kWriteFile,      // write(2) on a device file; payload: bytes
   kMapped,         // after a kMmap whose reply said kReportAddress: same fields, address = where; answered
+  kGoodbye,         // the process is about to exit; what it still holds is what it leaks
+  kInject,          // administration (the machine's own user only): payload: a fault plan; reply payload: complaint
+  kLedger,          // administration: reply payload: what is alive, one line each
   kOwnership,      // is (device, inode) a dma-buf of this machine? value 1/0
   // server -> client
   kReply = 64,

@@ -85,6 +85,9 @@ const Connection::Row Connection::kRows[] = {
     {kMemoryData, &Connection::memory_data},
     {kReadAttribute, &Connection::read_attribute},
     {kWriteFile, &Connection::write_file},
+    {kGoodbye, &Connection::goodbye},
+    {kInject, &Connection::administer},
+    {kLedger, &Connection::administer},
     {kOwnership, &Connection::ownership},
 };
 
@@ -293,6 +296,25 @@ Result<void> Connection::read_attribute(const Message& message) {
     const std::string& text = content.value();
     reply_to(message, static_cast<std::int64_t>(text.size()), std::as_bytes(std::span(text)));
   }
+  return {};
+}
+
+Result<void> Connection::goodbye(const Message& message) {
+  machine_.ledger().note_exit(*client_);
+  reply_to(message, 0);
+  return {};
+}
+
+Result<void> Connection::administer(const Message& message) {
+  const Administration& administration = server_.administration();
+  if (!administration || client_->uid() != ::geteuid()) {
+    reply_to(message, -EPERM);
+    return {};
+  }
+  const auto kind = static_cast<MessageKind>(message.header.kind);
+  std::string answer = administration(kind, message.text());
+  answer.resize(std::min(answer.size(), kMaxMessageBytes - sizeof(ReplyHeader)));
+  reply_to(message, static_cast<std::int64_t>(answer.size()), std::as_bytes(std::span(answer)));
   return {};
 }
 

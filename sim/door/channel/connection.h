@@ -69,6 +69,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Result<void> memory_data(const Message& message);
   Result<void> read_attribute(const Message& message);
   Result<void> write_file(const Message& message);
+  Result<void> goodbye(const Message& message);
+  Result<void> administer(const Message& message);
   Result<void> ownership(const Message& message);
 
   // The call a request starts, registered as pending; null when it was answered with an errno.

@@ -5,11 +5,13 @@
 // from any thread. Mirrors: nothing in the kernel.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/core/machine.h"
@@ -29,6 +31,9 @@ class ClientConnections {
   std::vector<std::weak_ptr<Connection>> connections_;  // guarded by mutex_
 };
 
+// What the machine's own user may ask of it while it runs: kInject with a plan, kLedger. Returns the answer's text.
+using Administration = std::function<std::string(MessageKind kind, std::string_view payload)>;
+
 class ChannelServer {
  public:
   static Result<std::unique_ptr<ChannelServer>> create(Machine& machine, const Door& door,
@@ -39,6 +44,9 @@ class ChannelServer {
   Machine& machine() { return machine_; }
   const Door& door() const { return door_; }
   HelloReply hello_reply() const;
+  // Set before the first client arrives; empty: refused.
+  void set_administration(Administration administration) { administration_ = std::move(administration); }
+  const Administration& administration() const { return administration_; }
   std::size_t connection_count() const;
 
   // Called by connections: after hello, and at the end.
@@ -59,6 +67,7 @@ class ChannelServer {
   const Door& door_;
   const UniqueFd listener_;
   const dev_t memfd_device_;
+  Administration administration_;
   const std::shared_ptr<Clients> clients_;
   UniqueFd spare_;  // given up to be able to refuse a connection when descriptors run out
   Reactor::WatchId watch_ = 0;
