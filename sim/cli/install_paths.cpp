@@ -1,7 +1,5 @@
 #include "sim/cli/install_paths.h"
 
-#include <stdlib.h>
-
 #include <filesystem>
 
 namespace understudy::cli {
@@ -19,7 +17,6 @@ std::string shim_path() {
 }
 
 std::string profile_directory() {
-  if (const char* directory = ::getenv("UNDERSTUDY_PROFILES")) return directory;
   return prefix() / UNDERSTUDY_DATADIR / "understudy" / "profiles";
 }
 

@@ -10,7 +10,7 @@
 namespace understudy::cli {
 
 std::string shim_path();
-// $UNDERSTUDY_PROFILES wins.
+// What $UNDERSTUDY_PROFILES adds to.
 std::string profile_directory();
 
 }  // namespace understudy::cli

@@ -1,15 +1,51 @@
 #include "sim/cli/machine_builder.h"
 
-#include <fmt/format.h>
+#include <string>
+#include <variant>
 
+#include "sim/cli/install_paths.h"
 #include "sim/cli/usage_error.h"
+#include "sim/kfd/assemble.h"
+#include "sim/profile/profile_files.h"
+#include "sim/xdna/assemble.h"
 
 namespace understudy::cli {
+namespace {
 
-void compose_machine(Machine&, const MachineDescription& description) {
-  for (const DeviceRequest& gpu : description.gpus)
-    throw UsageError(
-        fmt::format("unknown profile '{}' (understudy profiles lists what there is)", gpu.profile));
+std::vector<kfd::GpuProfile> load_gpus(const std::vector<DeviceRequest>& requests) {
+  const profile::Directories directories = profile::directories(profile_directory());
+  std::vector<kfd::GpuProfile> gpus;
+  for (const DeviceRequest& request : requests) {
+    std::string why;
+    const auto loaded = kfd::load_gpu_profile(request.profile, directories, &why);
+    if (!loaded) throw UsageError(why);
+    gpus.insert(gpus.end(), request.count, *loaded);
+  }
+  return gpus;
+}
+
+std::vector<xdna::NpuProfile> load_npus(const std::vector<DeviceRequest>& requests) {
+  std::vector<std::string> directories;
+  for (const std::filesystem::path& directory : profile::directories(profile_directory()))
+    directories.push_back(directory);
+  std::vector<xdna::NpuProfile> npus;
+  for (const DeviceRequest& request : requests) {
+    auto loaded = xdna::load_npu_profile(request.profile, directories);
+    if (const auto* complaint = std::get_if<std::string>(&loaded)) throw UsageError(*complaint);
+    npus.insert(npus.end(), request.count, std::get<xdna::NpuProfile>(loaded));
+  }
+  return npus;
+}
+
+}  // namespace
+
+void compose_machine(Machine& machine, const MachineDescription& description) {
+  if (!description.gpus.empty() || description.cpu_only) {
+    kfd::GpuMachineRequest request;
+    request.gpus = load_gpus(description.gpus);
+    if (const auto problem = kfd::add_gpus(machine, std::move(request))) throw UsageError(*problem);
+  }
+  if (!description.npus.empty()) xdna::add_npus(machine, load_npus(description.npus));
 }
 
 }  // namespace understudy::cli

@@ -8,6 +8,7 @@
 
 #include "sim/kfd/kfd_driver.h"
 #include "sim/kfd/kfd_node.h"
+#include "sim/kfd/render/render_node.h"
 #include "sim/kfd/topology/amdgpu_attributes.h"
 #include "sim/kfd/topology/drm_tree.h"
 #include "sim/kfd/topology/graph.h"
@@ -120,7 +121,10 @@ std::optional<std::string> add_gpus(Machine& machine, GpuMachineRequest request)
       std::make_shared<KfdDriver>(machine, gpus, cpu.node_count + static_cast<unsigned>(gpus.size()));
   const auto kfd_node = std::make_shared<KfdNode>(driver);
   add_sysfs(machine, gpus, cpu, draw, kfd_node->device_number());
-  for (const auto& gpu : gpus) machine.keep(gpu);
+  for (const auto& gpu : gpus) {
+    machine.keep(gpu);
+    add_render_nodes(machine, gpu);
+  }
   machine.add_node(kfd_node);
   return std::nullopt;
 }

@@ -9,7 +9,6 @@
 #include <memory>
 #include <vector>
 
-#include "sim/core/client.h"
 #include "sim/drm/fence.h"
 #include "sim/kfd/amdgpu_bo.h"
 #include "sim/kfd/gpu_vm.h"
@@ -30,7 +29,6 @@ struct IbJob {
   std::uint64_t user_fence_value = 0;
 };
 
-void run_when_ready(Gpu& gpu, const std::shared_ptr<GpuVm>& vm, const ClientRef& client,
-                    const drm::FenceRef& after, IbJob job);
+void run_when_ready(Gpu& gpu, const std::shared_ptr<GpuVm>& vm, const drm::FenceRef& after, IbJob job);
 
 }  // namespace understudy::kfd

@@ -222,8 +222,7 @@ Outcome AmdgpuFile::cs(Call& call, drm_amdgpu_cs& args) {
   job.user_fence_bo = submission.fence_bo;
   job.user_fence_offset_bytes = submission.fence_offset_bytes;
   job.user_fence_value = sequence;
-  run_when_ready(gpu(), vm_, call.caller().client, drm::Fence::merge(std::move(submission.waits)),
-                 std::move(job));
+  run_when_ready(gpu(), vm_, drm::Fence::merge(std::move(submission.waits)), std::move(job));
   args.out.handle = sequence;
   return 0;
 }
