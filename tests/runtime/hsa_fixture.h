@@ -1,5 +1,6 @@
-// What the tests of the C API share: a runtime that is up, the agents of whatever machine this is, and memory to play with.
-// Nothing here is about a particular machine: a test asks for the agents it needs and skips where there are none.
+// What the tests of the C API share: a runtime that is up, the agents of whatever machine this is, and memory
+// to play with. Nothing here is about a particular machine: a test asks for the agents it needs and skips
+// where there are none.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,7 +43,8 @@ inline std::vector<hsa_agent_t> agents_of_type(hsa_device_type_t type) {
   EXPECT_HSA(hsa_iterate_agents(
       [](hsa_agent_t agent, void* data) {
         auto& wanted = *static_cast<Search*>(data);
-        if (agent_info<hsa_device_type_t>(agent, HSA_AGENT_INFO_DEVICE) == wanted.type) wanted.found.push_back(agent);
+        if (agent_info<hsa_device_type_t>(agent, HSA_AGENT_INFO_DEVICE) == wanted.type)
+          wanted.found.push_back(agent);
         return HSA_STATUS_SUCCESS;
       },
       &search));
@@ -61,7 +63,8 @@ inline std::vector<hsa_amd_memory_pool_t> pools_of(hsa_agent_t agent) {
   return pools;
 }
 
-// The agent's pool with this global flag, preferring one without the kernarg flag unless that is what was asked for.
+// The agent's pool with this global flag, preferring one without the kernarg flag unless that is what was
+// asked for.
 inline hsa_amd_memory_pool_t pool_with_flag(hsa_agent_t agent, uint32_t flag) {
   hsa_amd_memory_pool_t found{0};
   for (const hsa_amd_memory_pool_t pool : pools_of(agent)) {
@@ -111,7 +114,8 @@ class HsaTest : public ::testing::Test {
     return signal;
   }
   static void wait_for_zero(hsa_signal_t signal) {
-    EXPECT_EQ(hsa_signal_wait_scacquire(signal, HSA_SIGNAL_CONDITION_EQ, 0, kTimeout, HSA_WAIT_STATE_BLOCKED), 0);
+    EXPECT_EQ(hsa_signal_wait_scacquire(signal, HSA_SIGNAL_CONDITION_EQ, 0, kTimeout, HSA_WAIT_STATE_BLOCKED),
+              0);
   }
 
   // A copy by the given GPU, waited for.
@@ -127,13 +131,15 @@ class HsaTest : public ::testing::Test {
     void* memory = nullptr;
     EXPECT_HSA(hsa_amd_memory_pool_allocate(fine_pool(cpus[0]), size, 0, &memory));
     if (!gpus.empty()) {
-      EXPECT_HSA(hsa_amd_agents_allow_access(static_cast<uint32_t>(gpus.size()), gpus.data(), nullptr, memory));
+      EXPECT_HSA(
+          hsa_amd_agents_allow_access(static_cast<uint32_t>(gpus.size()), gpus.data(), nullptr, memory));
     }
     std::memset(memory, 0, size);
     return memory;
   }
 
-  static constexpr uint64_t kTimeout = 60'000'000'000;  // in ticks of 1 ns; reached only when something is broken
+  static constexpr uint64_t kTimeout =
+      60'000'000'000;  // in ticks of 1 ns; reached only when something is broken
 
   std::vector<hsa_agent_t> cpus, gpus, npus;
 };

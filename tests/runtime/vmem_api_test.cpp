@@ -1,5 +1,5 @@
-// The vmem API as programs see it. Compiled once, against the headers and the shared library only; runs on a GPU, on an NPU, on
-// both, or on a machine with neither, and tests what there is.
+// The vmem API as programs see it. Compiled once, against the headers and the shared library only; runs on a
+// GPU, on an NPU, on both, or on a machine with neither, and tests what there is.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -248,7 +248,8 @@ TEST_F(VmemApi, AnotherProcessMapsAndWrites) {
                 void* mine = nullptr;
                 if (hsa_amd_vmem_address_reserve(&mine, 2 * kPage, 0, 0) != HSA_STATUS_SUCCESS) return 4;
                 if (hsa_amd_vmem_map(mine, 2 * kPage, 0, imported, 0) != HSA_STATUS_SUCCESS) return 5;
-                if (allow(mine, 2 * kPage, agents_of_type(HSA_DEVICE_TYPE_CPU)[0], kReadWrite) != HSA_STATUS_SUCCESS) {
+                if (allow(mine, 2 * kPage, agents_of_type(HSA_DEVICE_TYPE_CPU)[0], kReadWrite) !=
+                    HSA_STATUS_SUCCESS) {
                   return 6;
                 }
                 if (std::strcmp(at(mine, 0), "from the parent") != 0) return 7;
@@ -301,7 +302,8 @@ TEST_F(VmemApi, ForeignAndClosedDescriptorsAreIncompatible) {
   EXPECT_EQ(hsa_amd_vmem_import_shareable_handle(9999, &handle), HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS);
   const int before = open_fd_count();
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(hsa_amd_vmem_import_shareable_handle(STDERR_FILENO, &handle), HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS);
+    EXPECT_EQ(hsa_amd_vmem_import_shareable_handle(STDERR_FILENO, &handle),
+              HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS);
   }
   EXPECT_EQ(open_fd_count(), before);
 }
@@ -395,7 +397,8 @@ TEST_F(VmemApi, ArgumentsAreCheckedBeforeAnythingHappens) {
 
   EXPECT_EQ(hsa_amd_vmem_handle_create(pool, 0, MEMORY_TYPE_NONE, 0, &out), kInvalid);
   EXPECT_EQ(hsa_amd_vmem_handle_create(pool, kPage + 1, MEMORY_TYPE_NONE, 0, &out), kInvalid);
-  EXPECT_EQ(hsa_amd_vmem_handle_create(pool, kPage, static_cast<hsa_amd_memory_type_t>(2), 0, &out), kInvalid);
+  EXPECT_EQ(hsa_amd_vmem_handle_create(pool, kPage, static_cast<hsa_amd_memory_type_t>(2), 0, &out),
+            kInvalid);
   EXPECT_EQ(hsa_amd_vmem_handle_create(pool, kPage, MEMORY_TYPE_NONE, 1, &out), kInvalid);
   EXPECT_EQ(hsa_amd_vmem_handle_create(pool, kPage, MEMORY_TYPE_NONE, 0, nullptr), kInvalid);
   EXPECT_EQ(hsa_amd_vmem_handle_create({0}, kPage, MEMORY_TYPE_NONE, 0, &out), kInvalid);
@@ -421,7 +424,8 @@ TEST_F(VmemApi, ArgumentsAreCheckedBeforeAnythingHappens) {
 
   EXPECT_EQ(hsa_amd_vmem_get_access(va, &permission, bogus_agent), HSA_STATUS_ERROR_INVALID_AGENT);
   EXPECT_EQ(permission, kNone);
-  EXPECT_EQ(hsa_amd_vmem_get_access(at(va, 2 * kPage), &permission, cpus[0]), HSA_STATUS_ERROR_INVALID_ALLOCATION);
+  EXPECT_EQ(hsa_amd_vmem_get_access(at(va, 2 * kPage), &permission, cpus[0]),
+            HSA_STATUS_ERROR_INVALID_ALLOCATION);
   EXPECT_EQ(hsa_amd_vmem_get_access(va, nullptr, cpus[0]), kInvalid);
 
   EXPECT_EQ(hsa_amd_vmem_export_shareable_handle(nullptr, handle, 0), kInvalid);
