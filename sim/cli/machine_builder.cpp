@@ -1,5 +1,6 @@
 #include "sim/cli/machine_builder.h"
 
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -17,9 +18,9 @@ std::vector<kfd::GpuProfile> load_gpus(const std::vector<DeviceRequest>& request
   std::vector<kfd::GpuProfile> gpus;
   for (const DeviceRequest& request : requests) {
     std::string why;
-    const auto loaded = kfd::load_gpu_profile(request.profile, directories, &why);
-    if (!loaded) throw UsageError(why);
-    gpus.insert(gpus.end(), request.count, *loaded);
+    const std::optional<kfd::GpuProfile> gpu = kfd::load_gpu_profile(request.profile, directories, &why);
+    if (!gpu) throw UsageError(why);
+    gpus.insert(gpus.end(), request.count, *gpu);
   }
   return gpus;
 }
@@ -41,9 +42,10 @@ std::vector<xdna::NpuProfile> load_npus(const std::vector<DeviceRequest>& reques
 
 void compose_machine(Machine& machine, const MachineDescription& description) {
   if (!description.gpus.empty() || description.cpu_only) {
-    kfd::GpuMachineRequest request;
-    request.gpus = load_gpus(description.gpus);
-    if (const auto problem = kfd::add_gpus(machine, std::move(request))) throw UsageError(*problem);
+    kfd::GpuMachineRequest request{load_gpus(description.gpus), description.cpu.nodes, description.cpu.cores,
+                                   description.cpu.memory_bytes};
+    if (const std::optional<std::string> why = kfd::add_gpus(machine, std::move(request)))
+      throw UsageError(*why);
   }
   if (!description.npus.empty()) xdna::add_npus(machine, load_npus(description.npus));
 }

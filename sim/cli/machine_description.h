@@ -4,6 +4,7 @@
 // Owner: plain data. Units: in the names. Errors: none here. Thread-safety: none.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,15 @@ struct DeviceRequest {
   unsigned count = 1;
 };
 
+struct CpuDescription {
+  unsigned nodes = 1;  // NUMA nodes
+  unsigned cores = 0;  // 0: as many as the host has; likewise memory
+  std::uint64_t memory_bytes = 0;
+};
+
 struct MachineDescription {
   Settings settings;
+  CpuDescription cpu;
   std::vector<DeviceRequest> gpus;
   std::vector<DeviceRequest> npus;
   std::string virtio_gpu;                // capset, empty: no virtio-gpu

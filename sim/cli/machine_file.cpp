@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 #include "sim/cli/settings_table.h"
@@ -29,15 +28,14 @@ class MachineFileReader {
       : path_(path), description_(description) {}
 
   void read() {
-    const toml::parse_result parsed = toml::parse_file(path_);
-    if (!parsed) {
-      const toml::source_region& source = parsed.error().source();
+    try {
+      for (const auto& [key, node] : toml::parse_file(path_)) read_entry(std::string(key.str()), node);
+    } catch (const toml::parse_error& error) {
       // A file that cannot be read at all has no place in it.
-      if (source.begin.line == 0)
-        throw UsageError(fmt::format("machine file {}: {}", path_, parsed.error().description()));
-      throw UsageError(where(source) + std::string(parsed.error().description()));
+      const bool is_unreadable = error.source().begin.line == 0;
+      throw UsageError((is_unreadable ? fmt::format("machine file {}: ", path_) : where(error.source())) +
+                       std::string(error.description()));
     }
-    for (const auto& [key, node] : parsed.table()) read_entry(std::string(key.str()), node);
   }
 
  private:
@@ -73,7 +71,7 @@ class MachineFileReader {
   void read_setting(const std::string& key, const toml::node& node) {
     const std::optional<SettingValue> value = value_of(node);
     if (!value && is_setting(key)) fail(node, fmt::format("{} takes a single value", key));
-    if (const auto problem = apply_setting(description_.settings, key, value.value_or(std::int64_t{0})))
+    if (const auto problem = apply_setting(description_, key, value.value_or(std::int64_t{0})))
       fail(node, *problem);
   }
 
@@ -119,10 +117,13 @@ void apply_set_flag(std::string_view assignment, MachineDescription& description
   const std::string_view key = assignment.substr(0, equals);
   const std::string_view text = assignment.substr(equals + 1);
   SettingValue value = std::string(text);
-  if (const toml::parse_result parsed = toml::parse(fmt::format("value = {}", text)); parsed) {
-    if (auto written = value_of(*parsed.table().get("value"))) value = std::move(*written);
+  try {
+    const toml::table written = toml::parse(fmt::format("value = {}", text));
+    if (auto typed = value_of(*written.get("value"))) value = std::move(*typed);
+  } catch (const toml::parse_error&) {
+    // Text without quotes.
   }
-  if (const auto problem = apply_setting(description.settings, key, value))
+  if (const auto problem = apply_setting(description, key, value))
     throw UsageError(fmt::format("--set {}: {}", assignment, *problem));
 }
 

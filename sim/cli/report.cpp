@@ -22,6 +22,11 @@ std::string actor_line(std::string_view role, const Actor& actor, std::uint64_t 
                      actor.tid);
 }
 
+// The ledger names a call by its command word when no table has it.
+bool is_unknown_number(const Ledger::UnsupportedCall& call) {
+  return call.name.starts_with("0x");
+}
+
 nlohmann::json actor_json(const Actor& actor, std::uint64_t started_ns) {
   if (actor.pid == 0) return nullptr;
   return {{"pid", actor.pid},
@@ -48,7 +53,6 @@ std::int64_t Report::fatal_count() const {
 }
 
 std::string Report::text() const {
-  if (is_empty()) return {};
   std::string text;
   std::map<std::pair<pid_t, std::string>, unsigned> leaks;
   for (const Finding& finding : findings) {
@@ -79,10 +83,12 @@ std::string Report::text() const {
                         client.ended_by_us ? ", and was ended with it" : "; its calls fail from now on");
   }
   for (const Ledger::UnsupportedCall& call : unsupported_calls) {
+    if (is_unknown_number(call)) continue;
     text += fmt::format(
         "understudy: {} on {} is not simulated and failed as on a kernel without it ({} time{})\n", call.name,
         call.file, call.count, call.count == 1 ? "" : "s");
   }
+  if (text.empty()) return text;
   text += fmt::format("understudy: --seed {} repeats this machine\n", seed);
   return text;
 }

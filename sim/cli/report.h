@@ -35,15 +35,12 @@ struct Report {
   std::vector<std::string> suppressed;
   bool list_leaks = false;  // each leak, rather than their number per process
 
-  bool is_empty() const {
-    return findings.empty() && shimless_clients.empty() && leftover_clients.empty() &&
-           unsupported_calls.empty();
-  }
   void drop_suppressed();
   std::int64_t fatal_count() const;
-  // Lines with the prefix "understudy: "; nothing when empty.
+  // Lines with the prefix "understudy: "; none when nothing is wrong. Numbers that no kernel knows failed
+  // here as there, and are left to json().
   std::string text() const;
-  // One object; also when empty.
+  // One object, also when there is nothing to say.
   std::string json() const;
 };
 

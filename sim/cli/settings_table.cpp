@@ -16,58 +16,90 @@ struct Row {
   std::string_view key;
   Accepts accepts;
   // Receives the value in the form that `accepts` promises.
-  void (*set)(Settings&, std::uint64_t number, std::string_view text);
+  void (*set)(MachineDescription&, std::uint64_t number, std::string_view text);
   std::string_view choices = {};  // kChoice: "a|b"
 };
 
 constexpr Row kRows[] = {
-    {"name", Accepts::kText, [](Settings& s, std::uint64_t, std::string_view text) { s.name = text; }},
-    {"seed", Accepts::kCount, [](Settings& s, std::uint64_t number, std::string_view) { s.seed = number; }},
+    {"name", Accepts::kText,
+     [](MachineDescription& m, std::uint64_t, std::string_view text) { m.settings.name = text; }},
+    {"seed", Accepts::kCount,
+     [](MachineDescription& m, std::uint64_t number, std::string_view) { m.settings.seed = number; }},
     {"dispatch", Accepts::kChoice,
-     [](Settings& s, std::uint64_t, std::string_view text) {
-       s.dispatch = text == "skip" ? DispatchPolicy::kSkip : DispatchPolicy::kQueueError;
+     [](MachineDescription& m, std::uint64_t, std::string_view text) {
+       m.settings.dispatch = text == "skip" ? DispatchPolicy::kSkip : DispatchPolicy::kQueueError;
      },
      "error|skip"},
     {"dispatch_plugin", Accepts::kText,
-     [](Settings& s, std::uint64_t, std::string_view text) { s.dispatch_plugin = text; }},
+     [](MachineDescription& m, std::uint64_t, std::string_view text) { m.settings.dispatch_plugin = text; }},
     {"npu.complete_unsupported", Accepts::kSwitch,
-     [](Settings& s, std::uint64_t on, std::string_view) { s.npu_complete_unsupported = on != 0; }},
+     [](MachineDescription& m, std::uint64_t on, std::string_view) {
+       m.settings.npu_complete_unsupported = on != 0;
+     }},
+    {"cpu.nodes", Accepts::kCount,
+     [](MachineDescription& m, std::uint64_t number, std::string_view) {
+       m.cpu.nodes = static_cast<unsigned>(number);
+     }},
+    {"cpu.cores", Accepts::kCount,
+     [](MachineDescription& m, std::uint64_t number, std::string_view) {
+       m.cpu.cores = static_cast<unsigned>(number);
+     }},
+    {"cpu.memory", Accepts::kSize,
+     [](MachineDescription& m, std::uint64_t bytes, std::string_view) { m.cpu.memory_bytes = bytes; }},
     {"flavour.kfd_minor", Accepts::kCount,
-     [](Settings& s, std::uint64_t number, std::string_view) {
-       s.flavour.kfd_minor = static_cast<unsigned>(number);
+     [](MachineDescription& m, std::uint64_t number, std::string_view) {
+       m.settings.flavour.kfd_minor = static_cast<unsigned>(number);
      }},
     {"flavour.rocm_dkms", Accepts::kSwitch,
-     [](Settings& s, std::uint64_t on, std::string_view) { s.flavour.rocm_dkms = on != 0; }},
+     [](MachineDescription& m, std::uint64_t on, std::string_view) {
+       m.settings.flavour.rocm_dkms = on != 0;
+     }},
     {"flavour.amdxdna", Accepts::kChoice,
-     [](Settings& s, std::uint64_t, std::string_view text) { s.flavour.amdxdna = text; },
+     [](MachineDescription& m, std::uint64_t, std::string_view text) { m.settings.flavour.amdxdna = text; },
      "out-of-tree|mainline|first|legacy"},
-    {"flavour.virtio_blob_layout", Accepts::kChoice,
-     [](Settings& s, std::uint64_t, std::string_view text) { s.flavour.virtio_blob_layout = text; },
-     "6.1|6.12|upstream|userptr-v5|userptr-late|reference|rocm-2026"},
+    {"flavour.virtio_blob_layout", Accepts::kText,
+     [](MachineDescription& m, std::uint64_t, std::string_view text) {
+       m.settings.flavour.virtio_blob_layout = text;
+     }},
     {"flavour.vhsakmt_memory_layout", Accepts::kChoice,
-     [](Settings& s, std::uint64_t, std::string_view text) { s.flavour.vhsakmt_memory_layout = text; },
+     [](MachineDescription& m, std::uint64_t, std::string_view text) {
+       m.settings.flavour.vhsakmt_memory_layout = text;
+     },
      "reference|merge-request"},
-    {"flavour.virtio_device", Accepts::kChoice,
-     [](Settings& s, std::uint64_t, std::string_view text) { s.flavour.virtio_device = text; },
-     "qemu-7.2|qemu-10.0|series"},
     {"flavour.virtio_strict", Accepts::kSwitch,
-     [](Settings& s, std::uint64_t on, std::string_view) { s.flavour.virtio_strict = on != 0; }},
+     [](MachineDescription& m, std::uint64_t on, std::string_view) {
+       m.settings.flavour.virtio_strict = on != 0;
+     }},
     {"limits.vram", Accepts::kSize,
-     [](Settings& s, std::uint64_t bytes, std::string_view) { s.limits.vram_bytes = bytes; }},
+     [](MachineDescription& m, std::uint64_t bytes, std::string_view) {
+       m.settings.limits.vram_bytes = bytes;
+     }},
     {"limits.vram_in_use", Accepts::kSize,
-     [](Settings& s, std::uint64_t bytes, std::string_view) { s.limits.vram_in_use_bytes = bytes; }},
+     [](MachineDescription& m, std::uint64_t bytes, std::string_view) {
+       m.settings.limits.vram_in_use_bytes = bytes;
+     }},
     {"limits.system", Accepts::kSize,
-     [](Settings& s, std::uint64_t bytes, std::string_view) { s.limits.system_bytes = bytes; }},
+     [](MachineDescription& m, std::uint64_t bytes, std::string_view) {
+       m.settings.limits.system_bytes = bytes;
+     }},
     {"limits.events", Accepts::kCount,
-     [](Settings& s, std::uint64_t number, std::string_view) { s.limits.events = number; }},
+     [](MachineDescription& m, std::uint64_t number, std::string_view) {
+       m.settings.limits.events = number;
+     }},
     {"limits.queues", Accepts::kCount,
-     [](Settings& s, std::uint64_t number, std::string_view) { s.limits.queues = number; }},
+     [](MachineDescription& m, std::uint64_t number, std::string_view) {
+       m.settings.limits.queues = number;
+     }},
     {"limits.doorbells", Accepts::kCount,
-     [](Settings& s, std::uint64_t number, std::string_view) { s.limits.doorbells = number; }},
+     [](MachineDescription& m, std::uint64_t number, std::string_view) {
+       m.settings.limits.doorbells = number;
+     }},
     {"limits.scatter_entries", Accepts::kCount,
-     [](Settings& s, std::uint64_t number, std::string_view) { s.limits.scatter_entries = number; }},
+     [](MachineDescription& m, std::uint64_t number, std::string_view) {
+       m.settings.limits.scatter_entries = number;
+     }},
     {"limits.fds", Accepts::kCount,
-     [](Settings& s, std::uint64_t number, std::string_view) { s.limits.fds = number; }},
+     [](MachineDescription& m, std::uint64_t number, std::string_view) { m.settings.limits.fds = number; }},
 };
 
 const Row* find_row(std::string_view key) {
@@ -110,34 +142,34 @@ std::string shown(const SettingValue& value) {
   return '"' + std::get<std::string>(value) + '"';
 }
 
-bool apply(const Row& row, Settings& settings, const SettingValue& value) {
+bool apply(const Row& row, MachineDescription& machine, const SettingValue& value) {
   const auto* number = std::get_if<std::int64_t>(&value);
   const auto* on = std::get_if<bool>(&value);
   const auto* text = std::get_if<std::string>(&value);
   switch (row.accepts) {
     case Accepts::kCount:
       if (number == nullptr || *number < 0) return false;
-      row.set(settings, static_cast<std::uint64_t>(*number), {});
+      row.set(machine, static_cast<std::uint64_t>(*number), {});
       return true;
     case Accepts::kSize: {
       std::optional<std::uint64_t> bytes;
       if (number != nullptr && *number >= 0) bytes = static_cast<std::uint64_t>(*number);
       if (text != nullptr) bytes = parse_size(*text);
       if (!bytes) return false;
-      row.set(settings, *bytes, {});
+      row.set(machine, *bytes, {});
       return true;
     }
     case Accepts::kSwitch:
       if (on == nullptr) return false;
-      row.set(settings, *on ? 1 : 0, {});
+      row.set(machine, *on ? 1 : 0, {});
       return true;
     case Accepts::kText:
       if (text == nullptr) return false;
-      row.set(settings, 0, *text);
+      row.set(machine, 0, *text);
       return true;
     case Accepts::kChoice:
       if (text == nullptr || !is_choice(row.choices, *text)) return false;
-      row.set(settings, 0, *text);
+      row.set(machine, 0, *text);
       return true;
   }
   return false;
@@ -145,7 +177,7 @@ bool apply(const Row& row, Settings& settings, const SettingValue& value) {
 
 }  // namespace
 
-std::optional<std::string> apply_setting(Settings& settings, std::string_view key,
+std::optional<std::string> apply_setting(MachineDescription& machine, std::string_view key,
                                          const SettingValue& value) {
   const Row* row = find_row(key);
   if (row == nullptr) {
@@ -153,7 +185,7 @@ std::optional<std::string> apply_setting(Settings& settings, std::string_view ke
     for (const Row& other : kRows) known += fmt::format("{}{}", known.empty() ? "" : ", ", other.key);
     return fmt::format("unknown setting '{}' (known: {})", key, known);
   }
-  if (!apply(*row, settings, value))
+  if (!apply(*row, machine, value))
     return fmt::format("{} = {} is not accepted: it takes {}", key, shown(value), accepted(*row));
   return std::nullopt;
 }

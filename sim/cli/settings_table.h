@@ -9,17 +9,19 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include "sim/core/settings.h"
+#include "sim/cli/machine_description.h"
 
 namespace understudy::cli {
 
 using SettingValue = std::variant<std::int64_t, bool, std::string>;
 
 // Sets the setting named `key`; otherwise the sentence to show the user.
-std::optional<std::string> apply_setting(Settings& settings, std::string_view key, const SettingValue& value);
+std::optional<std::string> apply_setting(MachineDescription& machine, std::string_view key,
+                                         const SettingValue& value);
 bool is_setting(std::string_view key);
 // "limits.events  a count": for --help.
 std::vector<std::pair<std::string, std::string>> setting_help();

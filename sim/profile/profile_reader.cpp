@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 namespace understudy::profile {
@@ -59,10 +58,12 @@ struct ReaderState {
   }
 
   std::optional<toml::table> parse(const std::filesystem::path& file) {
-    toml::parse_result parsed = toml::parse_file(file.string());
-    if (parsed) return std::move(parsed).table();
-    fail(parsed.error().source(), std::string(parsed.error().description()));
-    return std::nullopt;
+    try {
+      return toml::parse_file(file.string());
+    } catch (const toml::parse_error& error) {
+      fail(error.source(), std::string(error.description()));
+      return std::nullopt;
+    }
   }
 
   // Reads `file` and what it is based on.
