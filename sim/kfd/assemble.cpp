@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "sim/kfd/engine/plugin_host.h"
 #include "sim/kfd/kfd_driver.h"
 #include "sim/kfd/kfd_node.h"
 #include "sim/kfd/render/render_node.h"
@@ -112,6 +113,12 @@ std::optional<std::string> problem_of(const GpuMachineRequest& request) {
 
 std::optional<std::string> add_gpus(Machine& machine, GpuMachineRequest request) {
   if (auto problem = problem_of(request)) return problem;
+  std::unique_ptr<engine::PluginHost> plugin;
+  if (const std::string& path = machine.settings().dispatch_plugin; !path.empty()) {
+    std::string why;
+    plugin = engine::PluginHost::load(path, &why);
+    if (!plugin) return why;
+  }
   const CpuLayout cpu = cpu_layout(request);
   const Draw draw = [&machine](std::string_view purpose, std::uint64_t index) {
     return machine.random(purpose, index);
@@ -119,13 +126,14 @@ std::optional<std::string> add_gpus(Machine& machine, GpuMachineRequest request)
   const std::vector<std::shared_ptr<Gpu>> gpus = make_gpus(machine, request, cpu, draw);
   const auto driver =
       std::make_shared<KfdDriver>(machine, gpus, cpu.node_count + static_cast<unsigned>(gpus.size()));
+  if (plugin) driver->use_plugin(std::move(plugin));
   const auto kfd_node = std::make_shared<KfdNode>(driver);
   add_sysfs(machine, gpus, cpu, draw, kfd_node->device_number());
+  machine.add_node(kfd_node);
   for (const auto& gpu : gpus) {
     machine.keep(gpu);
     add_render_nodes(machine, gpu);
   }
-  machine.add_node(kfd_node);
   return std::nullopt;
 }
 

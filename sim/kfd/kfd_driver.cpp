@@ -4,6 +4,7 @@
 
 #include "sim/kfd/engine/gpu_scheduler.h"
 #include "sim/kfd/engine/plugin_host.h"
+#include "sim/kfd/topology/process_attributes.h"
 
 namespace understudy::kfd {
 
@@ -49,7 +50,10 @@ std::shared_ptr<KfdProcess> KfdDriver::ensure_process(const ClientRef& client) {
   {
     const std::lock_guard lock(mutex_);
     auto& known = processes_[client->id()];
-    if (!known) known = std::make_shared<KfdProcess>(*this, client, /*secondary=*/false);
+    if (!known) {
+      known = std::make_shared<KfdProcess>(*this, client, /*secondary=*/false);
+      add_process_attributes(machine_.sysfs(), known);
+    }
     process = known;
   }
   // Its death may have been announced before the entry existed.
@@ -107,6 +111,8 @@ void KfdDriver::client_gone(const Client& client) {
     if (device.profiling_process == process->key()) device.profiling_process = 0;
   }
   process->terminate();
+  // After exec the same process id may be a new KFD process.
+  if (!process_of_pid(client.pid())) remove_process_attributes(machine_.sysfs(), client.pid());
 }
 
 }  // namespace understudy::kfd

@@ -6,6 +6,7 @@
 #include "sim/kfd/engine/gpu_scheduler.h"
 #include "sim/kfd/kfd_driver.h"
 #include "sim/kfd/kfd_process.h"
+#include "sim/kfd/topology/process_attributes.h"
 
 namespace understudy::kfd {
 namespace {
@@ -187,6 +188,8 @@ Result<Queue*> Queues::create(const Call* call, ProcessDevice& device, const Que
   }
   made->entry = driver_.machine().ledger().open(
       ObjectKind::kQueue, call, std::string(type_name(properties)) + " queue " + std::to_string(made->id));
+  if (!process_.is_secondary())
+    add_queue_attributes(driver_.machine().sysfs(), process_.client()->pid(), *made);
   return made;
 }
 
@@ -250,6 +253,8 @@ Result<void> Queues::destroy(const Call* call, std::uint32_t id) {
   auto queue = queues_.remove(id);
   if (!queue) return Errno(EINVAL);
   (*queue)->entry.close(call);
+  if (!process_.is_secondary())
+    remove_queue_attributes(driver_.machine().sysfs(), process_.client()->pid(), id);
   release(**queue);
   return {};
 }
