@@ -1,4 +1,4 @@
-// FdLink: the name in /proc of one of our own descriptors.
+// The names in /proc (and /dev/fd) of this process's own descriptors.
 #pragma once
 
 #include <stdio.h>
@@ -13,5 +13,8 @@ class FdLink {
  private:
   char path_[32];
 };
+
+// The descriptor that a path is the name of, or -1.
+int descriptor_named_by(const char* path);
 
 }  // namespace understudy::shim

@@ -1,8 +1,6 @@
 // readlink(2): links into the tree, and those of /proc that name what a descriptor or working directory is.
 // Mirrors: fs/proc/base.c: proc_pid_readlink; dma-buf.c: dmabuffs_dname.
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include "sim/door/shim/descriptor.h"
 #include "sim/door/shim/dmabuf.h"
 #include "sim/door/shim/export.h"
+#include "sim/door/shim/fd_link.h"
 #include "sim/door/shim/next.h"
 #include "sim/door/shim/place.h"
 #include "sim/door/shim/raw.h"
@@ -31,22 +30,6 @@ ssize_t next_of_readlinkat(int directory, const char* path, char* target, size_t
     return next(directory, path, target, size);
   }
   return as_library_result(raw(SYS_readlinkat, directory, path, target, size));
-}
-
-// The number of our own descriptor that a name in /proc stands for, or -1.
-int descriptor_named_by(const char* path) {
-  char own[32];
-  ::snprintf(own, sizeof own, "/proc/%ld/fd/", raw(SYS_getpid));
-  for (const char* directory :
-       {"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/", static_cast<const char*>(own)}) {
-    const std::size_t length = ::strlen(directory);
-    if (::strncmp(path, directory, length) != 0) continue;
-    const char* const digits = path + length;
-    char* end;
-    const long number = ::strtol(digits, &end, 10);
-    return *digits >= '0' && *digits <= '9' && *end == '\0' ? static_cast<int>(number) : -1;
-  }
-  return -1;
 }
 
 // What the kernel's own driver would have named the file, in the place of what it is underneath.

@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <stdarg.h>
 
+#include "sim/door/shim/descriptor.h"
 #include "sim/door/shim/export.h"
+#include "sim/door/shim/fd_link.h"
 #include "sim/door/shim/next.h"
 #include "sim/door/shim/open_file.h"
 #include "sim/door/shim/raw.h"
@@ -23,10 +25,19 @@ int next_of_openat(int directory, const char* path, int flags, mode_t mode) {
   return as_library_result(raw(SYS_openat, directory, path, flags, mode));
 }
 
+// A socket cannot be opened again under its name in /proc, but the node that it stands for can.
+bool names_node_socket(const char* path, DeviceNumber* number) {
+  const int fd = errno == ENXIO && root::active() ? descriptor_named_by(path) : -1;
+  return fd >= 0 && is_machine_socket(fd, number) && number->major != 0;
+}
+
 int open_at(int directory, const char* path, int flags, mode_t mode) {
   const Place place(directory, path);
   if (place.in_tree()) return as_library_result(open_in_tree(place, flags));
   const int fd = next_of_openat(place.directory(), place.path(), flags, mode);
+  DeviceNumber number;
+  if (fd < 0 && names_node_socket(path, &number))
+    return open_at(AT_FDCWD, NodePath(number).on_machine(), flags, mode);
   if (fd < 0 || !root::active() || path[0] == '/') return fd;
   const long result = finish_open(fd, flags);
   if (result < 0) raw(SYS_close, fd);
