@@ -183,6 +183,14 @@ void Lease::drop() {
   disconnect(*connection_);
 }
 
+bool is_connected() {
+  if (!may_use_slots()) return false;
+  for (const Slot& slot : slots) {
+    if (slot.connection.fd >= 0) return true;
+  }
+  return false;
+}
+
 const door::HelloReply* known_machine() {
   return machine_known.load(std::memory_order_acquire) ? &machine : nullptr;
 }

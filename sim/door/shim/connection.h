@@ -37,6 +37,9 @@ class Lease {
   int error_ = 0;
 };
 
+// This process (and not the one it was forked from) keeps a connection.
+bool is_connected();
+
 // What the server has said about itself; null with `error` set when there is none.
 const door::HelloReply* meet_machine(int* error);
 // The same without a word to the server: null when nothing here has spoken to it yet.
