@@ -90,7 +90,8 @@ TEST_F(AqlTest, BarrierValueComparesMasked) {
     std::int64_t value, reference, mask;
     std::uint64_t condition;
   };
-  for (const Case& test : {Case{0x15, 0x5, 0xf, 0}, Case{1, 2, -1, 1}, Case{-5, 0, -1, 2}, Case{7, 7, -1, 3}}) {
+  for (const Case& test :
+       {Case{0x15, 0x5, 0xf, 0}, Case{1, 2, -1, 1}, Case{-5, 0, -1, 2}, Case{7, 7, -1, 3}}) {
     value(0) = test.value;
     value(1) = 1;
     submit_aql(queue_, {kVendorBarrierValue, signal(0), static_cast<std::uint64_t>(test.reference),
@@ -158,18 +159,29 @@ TEST_F(AqlTest, ProfilingWritesTimestamps) {
 TEST_F(AqlTest, VendorPacketRunsAnIndirectBuffer) {
   const Memory buffer = make_memory(kPage), target = make_memory(kPage);
   // ACQUIRE_MEM of 7 dwords, then WRITE_DATA of one dword to memory.
-  const std::uint32_t commands[] = {3u << 30 | 5u << 16 | 0x58u << 8, 0, 0, 0, 0, 0, 0,
-                                    3u << 30 | 3u << 16 | 0x37u << 8, 5u << 8, low(target.va), high(target.va), 77};
+  const std::uint32_t commands[] = {3u << 30 | 5u << 16 | 0x58u << 8,
+                                    0,
+                                    0,
+                                    0,
+                                    0,
+                                    0,
+                                    0,
+                                    3u << 30 | 3u << 16 | 0x37u << 8,
+                                    5u << 8,
+                                    low(target.va),
+                                    high(target.va),
+                                    77};
   std::memcpy(buffer.as<char>(), commands, sizeof commands);
   const std::uint64_t size_dw = sizeof commands / 4;
   value(0) = 1;
-  submit_aql(queue_, {kVendorPm4 | std::uint64_t{0xc0023f00} << 32, buffer.va, size_dw | 1u << 23 | std::uint64_t{0xa} << 32,
-                      0, 0, 0, 0, signal(0)});
+  submit_aql(queue_, {kVendorPm4 | std::uint64_t{0xc0023f00} << 32, buffer.va,
+                      size_dw | 1u << 23 | std::uint64_t{0xa} << 32, 0, 0, 0, 0, signal(0)});
   wait_for_value(0, 0);
   EXPECT_EQ(target.as<std::uint32_t>()[0], 77u);
 }
 
-// --- What cannot be executed --------------------------------------------------------------------------------------
+// --- What cannot be executed
+// --------------------------------------------------------------------------------------
 
 class AqlErrors : public AqlTest {
  protected:
@@ -289,7 +301,8 @@ TEST_F(AqlPlugin, ExecutesADispatchThroughTheDeviceAddressSpace) {
   value(0) = 1;
   submit_aql(queue_, {kDispatch, 0, 0, 0, kernel.va, arguments.va, 0, signal(0)});
   wait_for_value(0, 0);
-  for (int index = 0; index < 4; ++index) EXPECT_EQ(data.as<float>()[32 + index], 10.0f + static_cast<float>(index));
+  for (int index = 0; index < 4; ++index)
+    EXPECT_EQ(data.as<float>()[32 + index], 10.0f + static_cast<float>(index));
 }
 
 TEST(PluginLoading, MissingObjectIsNamed) {

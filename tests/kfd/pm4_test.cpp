@@ -54,7 +54,8 @@ TEST_F(Pm4Test, ReleaseMemWritesDataAndInterrupts) {
   wait.timeout = 0xffffffff;
   auto [call, answer] = start<WaitEvents>(kfd_, wait, self());
   const std::uint64_t slot = page.va + event.event_id * 8;
-  submit(queue_, {pm4(0x49, 8), 0, 2u << 29 | 2u << 24, low(slot), high(slot), event.event_id, 0, event.event_id});
+  submit(queue_,
+         {pm4(0x49, 8), 0, 2u << 29 | 2u << 24, low(slot), high(slot), event.event_id, 0, event.event_id});
   EXPECT_EQ(answer.get(), 0);
 }
 
@@ -137,7 +138,8 @@ TEST_F(Pm4Test, BufferThatCallsItselfStopsTheQueue) {
 }
 
 TEST_F(Pm4Test, NopsOfEverySizeAndTypeTwo) {
-  submit(queue_, {3u << 30 | 0x3fffu << 16 | 0x10u << 8, 2u << 30, pm4(0x10, 3), 0xffff, 0xffff, pm4(0x46, 2), 0});
+  submit(queue_,
+         {3u << 30 | 0x3fffu << 16 | 0x10u << 8, 2u << 30, pm4(0x10, 3), 0xffff, 0xffff, pm4(0x46, 2), 0});
   wait_done(queue_);
 }
 
@@ -154,14 +156,16 @@ TEST_F(Pm4Test, SubmissionOfARenderFileRunsWithoutAQueue) {
   const std::uint32_t commands[] = {1, 3, 0, low(at(0)), high(at(0)), low(at(8)), high(at(8))};
   std::memcpy(buffer.as<char>(), commands, sizeof commands);
   word(0) = 0x1234;
-  engine::IndirectBuffer run(*gpus_[0], render_files_[0]->vm(), engine::IndirectBufferKind::kSdma, buffer.va, 7);
+  engine::IndirectBuffer run(*gpus_[0], render_files_[0]->vm(), engine::IndirectBufferKind::kSdma, buffer.va,
+                             7);
   engine::Budget budget(kMiB);
   EXPECT_EQ(run.run(budget), engine::RunStatus::kIdle);
   EXPECT_EQ(word(8), 0x1234u);
 }
 
 TEST_F(Pm4Test, SubmissionThatFaultsSaysWhere) {
-  engine::IndirectBuffer run(*gpus_[0], render_files_[0]->vm(), engine::IndirectBufferKind::kPm4, 0x123000, 4);
+  engine::IndirectBuffer run(*gpus_[0], render_files_[0]->vm(), engine::IndirectBufferKind::kPm4, 0x123000,
+                             4);
   engine::Budget budget(kMiB);
   EXPECT_EQ(run.run(budget), engine::RunStatus::kFault);
   EXPECT_EQ(run.fault()->address, 0x123000u);

@@ -1,5 +1,6 @@
-/* An engine plug-in for the tests: executes one kernel, a vector addition, recognised by the first bytes of its kernel
- * object ("vadd"). Kernel arguments: addresses of two float inputs and of the output, then the element count. */
+/* An engine plug-in for the tests: executes one kernel, a vector addition, recognised by the first bytes of
+ * its kernel object ("vadd"). Kernel arguments: addresses of two float inputs and of the output, then the
+ * element count. */
 #include <string.h>
 
 #include "sim/kfd/engine/plugin.h"
@@ -17,7 +18,8 @@ static void destroy(void* self) {
 static enum understudy_dispatch_result dispatch(void* self, const struct understudy_dispatch* d) {
   uint64_t arguments[4];
   (void)self;
-  if (d->kernel_descriptor == NULL || memcmp(d->kernel_descriptor, "vadd", 4) != 0) return UNDERSTUDY_DISPATCH_NOT_HANDLED;
+  if (d->kernel_descriptor == NULL || memcmp(d->kernel_descriptor, "vadd", 4) != 0)
+    return UNDERSTUDY_DISPATCH_NOT_HANDLED;
   if (d->memory->read(d->memory->context, d->kernarg_address, arguments, sizeof arguments) != 0) {
     return UNDERSTUDY_DISPATCH_FAILED;
   }
@@ -32,7 +34,7 @@ static enum understudy_dispatch_result dispatch(void* self, const struct underst
 }
 
 const struct understudy_engine_table* understudy_engine_plugin(void) {
-  static const struct understudy_engine_table table = {UNDERSTUDY_ENGINE_ABI_VERSION, "test: vector addition", create,
-                                                       destroy, dispatch};
+  static const struct understudy_engine_table table = {UNDERSTUDY_ENGINE_ABI_VERSION, "test: vector addition",
+                                                       create, destroy, dispatch};
   return &table;
 }
