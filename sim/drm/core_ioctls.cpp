@@ -1,9 +1,7 @@
 #include "sim/drm/core_ioctls.h"
 
-#include <linux/capability.h>
-
 #include <algorithm>
-#include <cctype>
+#include <limits>
 #include <vector>
 
 #include "sim/drm/drm_file.h"
@@ -17,6 +15,7 @@ namespace {
 using namespace uapi::drm;
 
 constexpr std::size_t kClientNameMaxBytes = 64;
+constexpr std::uint64_t kOverflowUid = 65534;  // what drm_getclient says of everybody
 
 // drm_copy_field: as much as fits, and always the full length back.
 Result<void> copy_field(Call& call, std::uint64_t address, std::uint64_t& length, const std::string& value) {
@@ -78,19 +77,22 @@ Outcome gem_change_handle(DrmFile& file, Call&, drm_gem_change_handle& args) {
   return 0;
 }
 
-// Global names: only between authenticated clients of primary nodes, which nothing in scope still uses.
 Outcome gem_flink(DrmFile& file, Call&, drm_gem_flink& args) {
-  TRY(file.handles().lookup(GemHandle{args.handle}));
-  return Errno(EOPNOTSUPP);
+  const GemRef object = TRY(file.handles().lookup(GemHandle{args.handle}));
+  args.name = TRY(file.device().gem_names().name_of(*object));
+  return 0;
 }
 
-Outcome gem_open(DrmFile&, Call&, drm_gem_open&) {
-  return Errno(ENOENT);
+Outcome gem_open(DrmFile& file, Call& call, drm_gem_open& args) {
+  const GemRef object = TRY(file.device().gem_names().find(args.name));
+  args.handle = static_cast<std::uint32_t>(TRY(file.handles().create(&call, object)));
+  args.size = object->size_bytes();
+  return 0;
 }
 
 Outcome get_unique(DrmFile& file, Call& call, drm_unique& args) {
   std::uint64_t length = args.unique_len;
-  const std::string unique = file.device().unique();
+  const std::string unique = file.primary().bus_id();
   if (length >= unique.size()) TRY(copy_field(call, args.unique, length, unique));
   args.unique_len = unique.size();
   return 0;
@@ -109,7 +111,7 @@ Outcome get_client(DrmFile& file, Call& call, drm_client& args) {
   if (args.idx != 0) return Errno(EINVAL);
   args.auth = file.primary().authenticated();
   args.pid = static_cast<std::uint64_t>(call.client().pid());
-  args.uid = call.client().uid();
+  args.uid = kOverflowUid;
   args.magic = 0;
   args.iocs = 0;
   return 0;
@@ -127,6 +129,10 @@ Outcome set_version(DrmFile& file, Call&, drm_set_version& args) {
   if (asked.drm_di_major != -1 &&
       (asked.drm_di_major != 1 || asked.drm_di_minor < 0 || asked.drm_di_minor > 4)) {
     return Errno(EINVAL);
+  }
+  // Interface 1.1 and later gives the master its bus id (drm_set_busid).
+  if (asked.drm_di_major != -1 && asked.drm_di_minor >= 1) {
+    file.primary().set_bus_id(file.device().unique());
   }
   if (asked.drm_dd_major != -1 && (asked.drm_dd_major != identity.version_major || asked.drm_dd_minor < 0 ||
                                    asked.drm_dd_minor > identity.version_minor)) {
@@ -148,31 +154,52 @@ Outcome set_client_cap(DrmFile& file, Call&, drm_set_client_cap& args) {
   }
 }
 
-// drm_set_client_name: printable ASCII only; an empty name clears it.
+// drm_set_client_name: printable letters without spaces; an empty name clears it. Nothing shows it here.
 Outcome set_client_name(DrmFile&, Call& call, drm_set_client_name& args) {
   if (args.name_len > kClientNameMaxBytes) return Errno(EINVAL);
   if (args.name_len == 0) return 0;
-  const auto name = TRY(call.memory().read_array<char>(args.name, args.name_len));
-  const std::size_t length = std::find(name.begin(), name.end(), '\0') - name.begin();
-  if (length + 1 < name.size()) return Errno(EINVAL);
-  const bool printable = std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(length),
-                                     [](unsigned char letter) { return std::isgraph(letter) != 0; });
+  const auto name = TRY(call.memory().read_array<unsigned char>(args.name, args.name_len));
+  const bool printable = std::all_of(name.begin(), name.end(),
+                                     [](unsigned char letter) { return letter > ' ' && letter < 0x7f; });
   return printable ? Outcome(0) : Errno(EINVAL);
 }
 
-template <typename Tag, Outcome(PrimaryStateAction)(DrmFile&, bool)>
-constexpr IoctlRow master_row() {
-  return IoctlRow{Tag::kNr, &Tag::descriptor, [](File& file, Call& call) {
-                    return PrimaryStateAction(static_cast<DrmFile&>(file),
-                                              call.client().has_capability(CAP_SYS_ADMIN));
-                  }};
+// drm_mode_create_dumb: the checks that are the same for every driver.
+Outcome create_dumb(DrmFile& file, Call& call, drm_mode_create_dumb& args) {
+  if (!file.device().features().dumb_buffers) return Errno(ENOSYS);
+  if (args.width == 0 || args.height == 0 || args.bpp == 0) return Errno(EINVAL);
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
+  if (args.bpp > kMax - 8) return Errno(EINVAL);
+  const std::uint64_t pitch = std::uint64_t{args.width} * ((args.bpp + 7) / 8);
+  if (pitch > kMax || pitch * args.height > kMax - 4095) return Errno(EINVAL);
+  args.handle = 0;
+  args.pitch = 0;
+  args.size = 0;
+  const GemRef object = TRY(file.device().create_dumb(call, file, args));
+  args.handle = static_cast<std::uint32_t>(TRY(file.handles().create(&call, object)));
+  return 0;
 }
 
-Outcome set_master(DrmFile& file, bool privileged) {
-  return file.primary().set_master(privileged);
+// drm_gem_dumb_map_offset.
+Outcome map_dumb(DrmFile& file, Call&, drm_mode_map_dumb& args) {
+  if (!file.device().features().dumb_buffers) return Errno(ENOSYS);
+  const GemRef object = TRY(file.handles().lookup(GemHandle{args.handle}));
+  if (object->imported_from()) return Errno(EINVAL);
+  args.offset = object->mmap_offset_bytes();
+  return 0;
 }
-Outcome drop_master(DrmFile& file, bool privileged) {
-  return file.primary().drop_master(privileged);
+
+Outcome destroy_dumb(DrmFile& file, Call& call, drm_mode_destroy_dumb& args) {
+  if (!file.device().features().dumb_buffers) return Errno(ENOSYS);
+  TRY(file.handles().close(call, GemHandle{args.handle}));
+  return 0;
+}
+
+template <typename Tag, Result<void> (PrimaryState::*action)(const Client&)>
+constexpr IoctlRow master_row() {
+  return IoctlRow{Tag::kNr, &Tag::descriptor, [](File& file, Call& call) -> Outcome {
+                    return (static_cast<DrmFile&>(file).primary().*action)(call.client());
+                  }};
 }
 
 // Rows that sim/drm gives behaviour.
@@ -189,8 +216,8 @@ constexpr IoctlRow kHandlers[] = {
     core_row_of<GetCap, get_cap>(),
     core_row_of<SetClientCap, set_client_cap>(),
     core_row_of<AuthMagic, auth_magic>(),
-    master_row<SetMaster, set_master>(),
-    master_row<DropMaster, drop_master>(),
+    master_row<SetMaster, &PrimaryState::set_master>(),
+    master_row<DropMaster, &PrimaryState::drop_master>(),
     core_row_of<PrimeHandleToFd, prime_handle_to_fd>(),
     core_row_of<PrimeFdToHandle, prime_fd_to_handle>(),
     core_row_of<SyncobjCreate, syncobj_create>(),
@@ -206,6 +233,9 @@ constexpr IoctlRow kHandlers[] = {
     core_row_of<SyncobjTimelineSignal, syncobj_timeline_signal>(),
     core_row_of<SyncobjEventfd, syncobj_eventfd>(),
     core_row_of<SetClientName, set_client_name>(),
+    core_row_of<ModeCreateDumb, create_dumb>(),
+    core_row_of<ModeMapDumb, map_dumb>(),
+    core_row_of<ModeDestroyDumb, destroy_dumb>(),
     core_row_of<GemChangeHandle, gem_change_handle>(),
 };
 
@@ -253,9 +283,6 @@ constexpr IoctlRow kModeSetting[] = {
     unsupported<ModeRmfb>(EOPNOTSUPP),
     unsupported<ModePageFlip>(EOPNOTSUPP),
     unsupported<ModeDirtyfb>(EOPNOTSUPP),
-    unsupported<ModeCreateDumb>(ENOSYS),
-    unsupported<ModeMapDumb>(ENOSYS),
-    unsupported<ModeDestroyDumb>(ENOSYS),
     unsupported<ModeGetplaneresources>(EOPNOTSUPP),
     unsupported<ModeGetplane>(EOPNOTSUPP),
     unsupported<ModeSetplane>(EOPNOTSUPP),

@@ -10,6 +10,10 @@ Result<MmapTarget> Device::map_object(Call&, DrmFile&, GemObject& object, const 
   return MmapTarget{TRY(buffer->open_description(Hold::kMapLockByte, true)), 0};
 }
 
+Result<GemRef> Device::create_dumb(Call&, DrmFile&, uapi::drm::drm_mode_create_dumb&) {
+  return Errno(ENOSYS);
+}
+
 std::uint64_t Device::reserve_mmap_offset(GemObject& object) {
   const std::lock_guard lock(offsets_mutex_);
   // Offsets are never reused: a stale one must not show another object.

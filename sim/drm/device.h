@@ -16,7 +16,12 @@
 #include "sim/core/ioctl_table.h"
 #include "sim/core/machine.h"
 #include "sim/drm/gem.h"
+#include "sim/drm/gem_names.h"
 #include "sim/drm/primary.h"
+
+namespace uapi::drm {
+struct drm_mode_create_dumb;
+}
 
 namespace understudy::drm {
 
@@ -47,7 +52,7 @@ struct DriverFeatures {
       {0x15, 0}};  // ADDFB2_MODIFIERS, PAGE_FLIP_TARGET, IN_VBLANK_EVENT, ATOMIC_ASYNC
   bool syncobj = true;
   bool syncobj_timeline = true;
-  bool accel = false;  // accel node: no render/primary distinction, no auth
+  bool dumb_buffers = false;
 };
 
 class Device {
@@ -76,7 +81,12 @@ class Device {
   virtual Result<MmapTarget> map_object(Call& call, DrmFile& file, GemObject& object,
                                         const MmapRequest& request);
 
+  // drm_driver.dumb_create, after the core's checks: the object for args.width x args.height, with args.pitch
+  // and args.size filled in. Only called with features().dumb_buffers.
+  virtual Result<GemRef> create_dumb(Call& call, DrmFile& file, uapi::drm::drm_mode_create_dumb& args);
+
   MasterSeat& master_seat() { return master_seat_; }
+  GemNames& gem_names() { return gem_names_; }
 
   // Fake offset space (drm_vma_manager): start -> object. First offset is 4 GiB.
   std::uint64_t reserve_mmap_offset(GemObject& object);
@@ -90,6 +100,7 @@ class Device {
   const DriverFeatures features_;
   std::atomic<bool> unplugged_{false};
   MasterSeat master_seat_;
+  GemNames gem_names_;
   mutable std::mutex offsets_mutex_;
   // DRM_FILE_PAGE_OFFSET_START: the first page of the space on 64-bit machines.
   std::uint64_t next_offset_bytes_ = std::uint64_t{0x100000} * 4096;  // guarded by offsets_mutex_

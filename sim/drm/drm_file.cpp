@@ -44,9 +44,7 @@ DrmFile::DrmFile(Device& device, NodeType type, std::string label, dev_t device_
       device_number_(device_number),
       handles_(*this, label),
       syncobjs_(std::make_unique<Syncobjs>(std::move(label))),
-      primary_(device.master_seat()) {
-  if (type_ == NodeType::kPrimary) primary_.opened();
-}
+      primary_(device.master_seat()) {}
 
 DrmFile::~DrmFile() = default;
 
@@ -75,7 +73,7 @@ void DrmFile::ioctl(const CallRef& call) {
 bool DrmFile::permit(const Call& call, uapi::IoctlFlags flags) {
   using uapi::IoctlFlags;
   if (has(flags, IoctlFlags::kRootOnly) && !call.client().has_capability(CAP_SYS_ADMIN)) return false;
-  if (has(flags, IoctlFlags::kAuth) && type_ == NodeType::kPrimary && !primary_.authenticated()) return false;
+  if (has(flags, IoctlFlags::kAuth) && type_ != NodeType::kRender && !primary_.authenticated()) return false;
   if (has(flags, IoctlFlags::kMaster) && !primary_.is_current_master()) return false;
   if (!has(flags, IoctlFlags::kRenderAllow) && type_ == NodeType::kRender) return false;
   return true;

@@ -39,6 +39,8 @@ class DrmFile : public File {
   void ioctl(const CallRef& call) override;
   // drm_gem.c: drm_gem_mmap.
   Result<MmapTarget> mmap(Call& call, const MmapRequest& request) override;
+  // drm_read and drm_poll exist: without events, a read finds nothing and poll reports nothing.
+  bool has_read() const override { return true; }
   // Closes handles and syncobjs (drm_file.c: drm_file_free).
   void release() override;
 

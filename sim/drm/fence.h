@@ -1,8 +1,10 @@
 // Fence: something that will have happened: signalled once, with or without an error.
 //
-// Owner: shared by who signals it and who waits. Units: ns of the machine's clock. Errors: a positive errno,
-// 0 for success. Thread-safety: all methods from any thread; callbacks run on the signalling thread, without
-// locks. Mirrors: dma-buf/dma-fence.c; merge() is dma-fence-array.c.
+// Owner: shared by who signals it and who waits. Whoever makes a fence signals it in the end, also when the
+// work is given up: what waits is kept alive by the fence. Units: ns of CLOCK_MONOTONIC. Errors: a positive
+// errno, 0 for success. Thread-safety: all methods from any thread; callbacks run on the signalling thread,
+// without locks. Mirrors: dma-buf/dma-fence.c; merge() is dma-fence-unwrap.c: __dma_fence_unwrap_merge with
+// dma-fence-array.c.
 #pragma once
 
 #include <atomic>
@@ -23,9 +25,9 @@ class Fence {
  public:
   using CallbackId = std::uint64_t;
 
-  // `timeline` and `driver` are what SYNC_IOC_FILE_INFO shows; `context` groups fences that signal in order
-  // (0: alone).
-  explicit Fence(std::string driver = "understudy", std::string timeline = "timeline",
+  // `timeline` and `driver` are what SYNC_IOC_FILE_INFO shows; `context` groups fences that signal in the
+  // order of their sequence numbers (0: alone).
+  explicit Fence(std::string driver = "understudy", std::string timeline = "unbound",
                  std::uint64_t context = 0, std::uint64_t sequence = 0)
       : driver_(std::move(driver)), timeline_(std::move(timeline)), context_(context), sequence_(sequence) {}
 
@@ -34,19 +36,19 @@ class Fence {
 
   // dma_fence_get_stub().
   static FenceRef signalled();
-  // Signals when all have; the first error wins. One fence is returned as it is.
-  static FenceRef merge(std::vector<FenceRef> fences);
-  // Signals when the first of them has.
-  static FenceRef any(const std::vector<FenceRef>& fences);
+  // Signals when all have; the first error wins. Fences that have signalled are left out, and of each context
+  // all but the last; a single remaining one is returned as it is.
+  static FenceRef merge(const std::vector<FenceRef>& fences);
 
   bool is_signalled() const { return signalled_.load(std::memory_order_acquire); }
   int error() const { return error_.load(std::memory_order_acquire); }
   std::uint64_t signalled_at_ns() const { return signalled_at_ns_.load(); }
-  const std::string& driver() const { return driver_; }
-  const std::string& timeline() const { return timeline_; }
+  // dma_fence_driver_name() and dma_fence_timeline_name(): a signalled fence belongs to nobody any more.
+  std::string driver_name() const { return is_signalled() ? "detached-driver" : driver_; }
+  std::string timeline_name() const { return is_signalled() ? "signaled-timeline" : timeline_; }
   std::uint64_t context() const { return context_; }
   std::uint64_t sequence() const { return sequence_; }
-  // The fences this one was merged from; empty for an ordinary fence.
+  // The fences this one was merged from, none of them merged itself; empty for an ordinary fence.
   const std::vector<FenceRef>& parts() const { return parts_; }
 
   void signal(int error = 0);

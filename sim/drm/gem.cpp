@@ -28,6 +28,7 @@ Result<DmaBufRef> GemObject::ensure_dma_buf(Call& call, bool writable) {
 
 Result<GemHandle> GemHandles::create(const Call* call, const GemRef& object) {
   TRY(object->device().object_opened(file_, *object));
+  object->device().gem_names().handle_added(*object);
   const std::lock_guard lock(mutex_);
   std::uint32_t handle = 1;
   if (!free_.empty()) {
@@ -80,8 +81,13 @@ Result<GemRef> GemHandles::close(const Call& call, GemHandle handle) {
   }
   ledger.note_destroyed(key, &call);
   slot.entry.close(&call);
-  slot.object->device().object_closed(file_, *slot.object);
+  handle_gone(*slot.object);
   return slot.object;
+}
+
+void GemHandles::handle_gone(GemObject& object) {
+  object.device().object_closed(file_, object);
+  object.device().gem_names().handle_removed(object);
 }
 
 GemHandles::Slot GemHandles::take_locked(std::map<std::uint32_t, Slot>::iterator place) {
@@ -91,10 +97,7 @@ GemHandles::Slot GemHandles::take_locked(std::map<std::uint32_t, Slot>::iterator
   free_.insert(number);
   const auto count = handle_counts_.find(slot.object.get());
   if (--count->second == 0) handle_counts_.erase(count);
-  if (slot.dma_buf) {
-    const auto cached = by_dma_buf_.find(slot.dma_buf.get());
-    if (cached != by_dma_buf_.end() && cached->second == number) by_dma_buf_.erase(cached);
-  }
+  by_dma_buf_.erase({slot.dma_buf.get(), number});
   return slot;
 }
 
@@ -118,13 +121,13 @@ void GemHandles::close_all() {
     by_dma_buf_.clear();
     handle_counts_.clear();
   }
-  for (auto& [number, slot] : slots) slot.object->device().object_closed(file_, *slot.object);
+  for (auto& [number, slot] : slots) handle_gone(*slot.object);
 }
 
 Result<GemHandle> GemHandles::handle_of(const DmaBufRef& dma_buf) const {
   const std::lock_guard lock(mutex_);
-  const auto found = by_dma_buf_.find(dma_buf.get());
-  if (found == by_dma_buf_.end()) return Errno(ENOENT);
+  const auto found = by_dma_buf_.lower_bound({dma_buf.get(), 0});
+  if (found == by_dma_buf_.end() || found->first != dma_buf.get()) return Errno(ENOENT);
   return GemHandle{found->second};
 }
 
@@ -133,7 +136,7 @@ void GemHandles::remember(const DmaBufRef& dma_buf, GemHandle handle) {
   const auto found = slots_.find(static_cast<std::uint32_t>(handle));
   if (found == slots_.end()) return;
   found->second.dma_buf = dma_buf;
-  by_dma_buf_.emplace(dma_buf.get(), found->first);
+  by_dma_buf_.insert({dma_buf.get(), found->first});
 }
 
 Result<void> GemHandles::change(GemHandle from, GemHandle to) {
@@ -147,7 +150,10 @@ Result<void> GemHandles::change(GemHandle from, GemHandle to) {
   free_.insert(static_cast<std::uint32_t>(from));
   for (; next_ <= wanted; ++next_) free_.insert(next_);
   free_.erase(wanted);
-  if (slot.dma_buf) by_dma_buf_[slot.dma_buf.get()] = wanted;
+  if (slot.dma_buf) {
+    by_dma_buf_.erase({slot.dma_buf.get(), static_cast<std::uint32_t>(from)});
+    by_dma_buf_.insert({slot.dma_buf.get(), wanted});
+  }
   slots_.emplace(wanted, std::move(slot));
   return {};
 }

@@ -91,6 +91,7 @@ class GemHandles {
     DmaBufRef dma_buf;  // import/export cache entry, keeps the dma-buf alive
     LedgerEntry entry;
   };
+  void handle_gone(GemObject& object);
   Slot take_locked(std::map<std::uint32_t, Slot>::iterator place);
 
   DrmFile& file_;
@@ -100,7 +101,7 @@ class GemHandles {
   std::set<std::uint32_t> free_;                                  // guarded by mutex_; below next_
   std::uint32_t next_ = 1;                                        // guarded by mutex_
   std::unordered_map<const GemObject*, unsigned> handle_counts_;  // guarded by mutex_
-  std::unordered_map<const DmaBuf*, std::uint32_t> by_dma_buf_;   // guarded by mutex_
+  std::set<std::pair<const DmaBuf*, std::uint32_t>> by_dma_buf_;  // guarded by mutex_
 };
 
 }  // namespace understudy::drm

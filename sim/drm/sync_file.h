@@ -16,9 +16,11 @@ namespace understudy::drm {
 
 class SyncFile : public File {
  public:
-  explicit SyncFile(FenceRef fence) : fence_(std::move(fence)) {}
+  // `name`: given by SYNC_IOC_MERGE; otherwise the fence's own.
+  explicit SyncFile(FenceRef fence, std::string name = {})
+      : fence_(std::move(fence)), name_(std::move(name)) {}
   // A new descriptor that becomes readable (POLLIN) when the fence signals.
-  static Result<UniqueFd> make_descriptor(Machine& machine, const FenceRef& fence);
+  static Result<UniqueFd> make_descriptor(Machine& machine, const FenceRef& fence, std::string name = {});
   // The fence behind a client's sync_file descriptor; EINVAL for anything else.
   static Result<FenceRef> of_client_fd(Call& call, int fd);
 
@@ -28,7 +30,11 @@ class SyncFile : public File {
   const FenceRef& fence() const { return fence_; }
 
  private:
+  Result<void> merge(Call& call);
+  Result<void> file_info(Call& call);
+  std::string name() const;
   const FenceRef fence_;
+  const std::string name_;
 };
 
 class SyncobjFile : public File {

@@ -1,5 +1,7 @@
 #include "sim/drm/syncobj.h"
 
+#include <utility>
+
 #include "sim/core/machine.h"
 
 namespace understudy::drm {
@@ -9,32 +11,27 @@ void Syncobj::replace(FenceRef fence) {
   {
     const std::lock_guard lock(mutex_);
     binary_ = std::move(fence);
-    points_.clear();
-    signalled_point_floor_ = 0;
+    timeline_.reset();
     ready = take_ready_locked();
   }
   for (const auto& callback : ready) callback();
 }
 
 void Syncobj::add_point(const FenceRef& fence, std::uint64_t point) {
+  std::shared_ptr<Timeline> timeline;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!timeline_) {
+      timeline_ = std::make_shared<Timeline>();
+      if (const FenceRef before = std::exchange(binary_, nullptr)) timeline_->add(0, before);
+    }
+    timeline = timeline_;
+  }
+  // Without the lock: earlier points may become done here, and those who waited for them come back.
+  timeline->add(point, fence);
   std::vector<std::function<void()>> ready;
   {
     const std::lock_guard lock(mutex_);
-    std::vector<FenceRef> chain;
-    if (!points_.empty()) {
-      chain.push_back(points_.rbegin()->second);
-    } else if (binary_) {
-      chain.push_back(std::exchange(binary_, nullptr));
-    }
-    chain.push_back(fence);
-    // A point that does not grow the timeline joins its end, as dma_fence_chain_init does with unordered
-    // numbers.
-    const std::uint64_t key = points_.empty() ? point : std::max(point, points_.rbegin()->first);
-    points_[key] = Fence::merge(std::move(chain));
-    while (points_.size() > 1 && points_.begin()->second->is_signalled()) {
-      signalled_point_floor_ = points_.begin()->first;
-      points_.erase(points_.begin());
-    }
     ready = take_ready_locked();
   }
   for (const auto& callback : ready) callback();
@@ -46,23 +43,14 @@ FenceRef Syncobj::fence_at(std::uint64_t point) const {
 }
 
 FenceRef Syncobj::fence_at_locked(std::uint64_t point) const {
-  if (points_.empty()) return point == 0 ? binary_ : nullptr;
-  if (point == 0) return points_.rbegin()->second;
-  if (point <= signalled_point_floor_) return Fence::signalled();
-  const auto found = points_.lower_bound(point);
-  return found == points_.end() ? nullptr : found->second;
+  if (timeline_) return timeline_->fence_at(point);
+  return point == 0 ? binary_ : nullptr;
 }
 
 std::uint64_t Syncobj::query(bool last_submitted) const {
   const std::lock_guard lock(mutex_);
-  if (points_.empty()) return 0;
-  if (last_submitted) return points_.rbegin()->first;
-  std::uint64_t signalled = signalled_point_floor_;
-  for (const auto& [point, fence] : points_) {
-    if (!fence->is_signalled()) break;
-    signalled = point;
-  }
-  return signalled;
+  if (!timeline_) return 0;
+  return last_submitted ? timeline_->last_added() : timeline_->last_done();
 }
 
 std::vector<std::function<void()>> Syncobj::take_ready_locked() {
@@ -91,8 +79,9 @@ std::uint64_t Syncobj::on_submitted(std::uint64_t point, std::function<void()> c
 }
 
 void Syncobj::forget(std::uint64_t id) {
+  decltype(waiters_)::node_type forgotten;
   const std::lock_guard lock(mutex_);
-  waiters_.erase(id);
+  forgotten = waiters_.extract(id);
 }
 
 Result<std::uint32_t> Syncobjs::create_handle(const Call* call, const SyncobjRef& syncobj) {

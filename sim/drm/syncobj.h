@@ -3,7 +3,7 @@
 //
 // Owner: Syncobj is shared by handles, descriptors and drivers; Syncobjs belongs to a DrmFile. Units: points
 // are timeline values, 0 means "the whole". Errors: ENOENT/EINVAL as the ioctls say. Thread-safety: all lock
-// themselves. Mirrors: drm_syncobj.c, dma-buf/dma-fence-chain.c.
+// themselves. Mirrors: drm_syncobj.c.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "sim/core/call.h"
 #include "sim/core/ledger.h"
 #include "sim/drm/fence.h"
+#include "sim/drm/timeline.h"
 
 namespace understudy::drm {
 
@@ -23,11 +24,11 @@ class Syncobj {
  public:
   // Replaces whatever is there (null: reset).
   void replace(FenceRef fence);
-  // Appends a point to the timeline; each point signals only after those before it (dma_fence_chain).
+  // Appends a point; a binary fence that is there comes before the first point.
   void add_point(const FenceRef& fence, std::uint64_t point);
   // The fence that a wait for `point` waits for; null when nothing is submitted for it yet.
   FenceRef fence_at(std::uint64_t point) const;
-  // QUERY: the last signalled point, or with `last_submitted` the last one added. A binary fence counts as 0.
+  // QUERY: the last signalled point, or with `last_submitted` the last one added. 0 without a timeline.
   std::uint64_t query(bool last_submitted) const;
 
   // Runs (once, without locks) when fence_at(point) has become non-null; at once when it is.
@@ -38,12 +39,11 @@ class Syncobj {
   FenceRef fence_at_locked(std::uint64_t point) const;
   std::vector<std::function<void()>> take_ready_locked();
   mutable std::mutex mutex_;
-  FenceRef binary_;                           // guarded by mutex_; the fence when there is no timeline
-  std::map<std::uint64_t, FenceRef> points_;  // guarded by mutex_; each waits for its predecessors
-  std::uint64_t signalled_point_floor_ = 0;   // guarded by mutex_; pruned points are signalled
-  std::uint64_t next_waiter_ = 1;             // guarded by mutex_
+  FenceRef binary_;                     // guarded by mutex_; null when there is a timeline
+  std::shared_ptr<Timeline> timeline_;  // guarded by mutex_
+  std::uint64_t next_waiter_ = 1;       // guarded by mutex_
   std::map<std::uint64_t, std::pair<std::uint64_t, std::function<void()>>>
-      waiters_;  // id -> (point, callback)
+      waiters_;  // id -> (point, callback); guarded by mutex_
 };
 
 using SyncobjRef = std::shared_ptr<Syncobj>;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "sim/core/machine.h"
+#include "sim/drm/call_wait.h"
 #include "sim/drm/sync_file.h"
 #include "sim/drm/syncobj_wait.h"
 
@@ -15,6 +16,7 @@ using namespace uapi::drm;
 
 // The kernel allocates arrays for whatever count it is told; more than this it could not serve either.
 constexpr std::uint32_t kMaxHandles = 1 << 22;
+constexpr std::uint64_t kWaitForSubmitNs = 5'000'000'000;  // DRM_SYNCOBJ_WAIT_FOR_SUBMIT_TIMEOUT
 
 Result<void> require_syncobj(const DrmFile& file) {
   if (!file.device().features().syncobj) return Errno(EOPNOTSUPP);
@@ -45,17 +47,32 @@ Result<std::vector<std::uint64_t>> read_points(Call& call, std::uint64_t address
   return call.memory().read_array<std::uint64_t>(address, count);
 }
 
+void set_point(Syncobj& syncobj, std::uint64_t point, const FenceRef& fence) {
+  if (point == 0) {
+    syncobj.replace(fence);
+  } else {
+    syncobj.add_point(fence, point);
+  }
+}
+
 Result<void> set_from_sync_file(DrmFile& file, Call& call, const drm_syncobj_handle& args,
                                 std::uint64_t point) {
   const FenceRef fence = TRY(SyncFile::of_client_fd(call, args.fd));
   const SyncobjRef syncobj = file.syncobjs().find(args.handle);
   if (!syncobj) return Errno(ENOENT);
-  if (point == 0) {
-    syncobj->replace(fence);
-  } else {
-    syncobj->add_point(fence, point);
-  }
+  set_point(*syncobj, point, fence);
   return {};
+}
+
+// eventfd_ctx_fdget: EBADF, and EINVAL for what is no eventfd.
+Result<UniqueFd> take_eventfd(const Client& client, int fd) {
+  TRY(client.stat_fd(fd));
+  UniqueFd taken = TRY(client.take_fd(fd));
+  char target[32] = {};
+  const std::string link = "/proc/self/fd/" + std::to_string(taken.get());
+  if (::readlink(link.c_str(), target, sizeof target - 1) < 0) return last_errno();
+  if (std::string_view(target) != "anon_inode:[eventfd]") return Errno(EINVAL);
+  return taken;
 }
 
 }  // namespace
@@ -89,7 +106,7 @@ Outcome syncobj_handle_to_fd(DrmFile& file, Call& call, drm_syncobj_handle& args
     if (!fence) return Errno(EINVAL);
     fd = TRY(SyncFile::make_descriptor(call.machine(), fence));
   } else {
-    if (timeline || args.point != 0 || !syncobj) return Errno(EINVAL);
+    if (args.point != 0 || !syncobj) return Errno(EINVAL);
     fd = TRY(call.machine().files().make_descriptor(std::make_shared<SyncobjFile>(syncobj)));
   }
   TRY(call.hand_fd(std::move(fd), offsetof(drm_syncobj_handle, fd)));
@@ -105,7 +122,7 @@ Outcome syncobj_fd_to_handle(DrmFile& file, Call& call, drm_syncobj_handle& args
   if (args.flags & DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE) {
     return set_from_sync_file(file, call, args, timeline ? args.point : 0);
   }
-  if (timeline || args.point != 0) return Errno(EINVAL);
+  if (args.point != 0) return Errno(EINVAL);
   const Result<FileRef> open = call.machine().files().by_client_fd(call.client(), args.fd);
   const auto* source = open ? dynamic_cast<const SyncobjFile*>(open.value().get()) : nullptr;
   if (source == nullptr) return Errno(EINVAL);
@@ -116,30 +133,21 @@ Outcome syncobj_fd_to_handle(DrmFile& file, Call& call, drm_syncobj_handle& args
 Outcome syncobj_transfer(DrmFile& file, Call& call, drm_syncobj_transfer& args) {
   TRY(require_timeline(file));
   if (args.pad != 0) return Errno(EINVAL);
+  if (args.flags & ~DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT) return Errno(EINVAL);
   const SyncobjRef to = file.syncobjs().find(args.dst_handle);
   const SyncobjRef from = file.syncobjs().find(args.src_handle);
   if (!to || !from) return Errno(ENOENT);
-  const auto transfer = [to, point = args.dst_point](const FenceRef& fence) {
-    if (point == 0) {
-      to->replace(fence);
-    } else {
-      to->add_point(fence, point);
-    }
-  };
-  if (const FenceRef fence = from->fence_at(args.src_point)) {
-    transfer(fence);
+  const auto transfer = [to, from, &args]() -> Outcome {
+    const FenceRef fence = from->fence_at(args.src_point);
+    if (!fence) return Errno(EINVAL);
+    set_point(*to, args.dst_point, fence);
     return 0;
-  }
-  if (!(args.flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT)) return Errno(EINVAL);
-  const CallRef waiting = call.shared_from_this();
-  call.on_cancel([weak = std::weak_ptr(waiting)] {
-    if (const CallRef interrupted = weak.lock()) interrupted->finish(Errno(EINTR));
-  });
-  from->on_submitted(args.src_point, [waiting, from, transfer, point = args.src_point] {
-    if (waiting->finished()) return;
-    if (const FenceRef fence = from->fence_at(point)) transfer(fence);
-    waiting->finish(0);
-  });
+  };
+  if (from->fence_at(args.src_point) || args.flags == 0) return transfer();
+  const auto wait = std::make_shared<CallWait>(call);
+  const std::uint64_t id = from->on_submitted(args.src_point, [wait, transfer] { wait->end(transfer); });
+  wait->on_end([from, id] { from->forget(id); });
+  wait->arm(call.machine().clock().now_ns() + kWaitForSubmitNs, [] { return Outcome(Errno(ETIME)); });
   return Outcome::later();
 }
 
@@ -177,7 +185,7 @@ Outcome syncobj_eventfd(DrmFile& file, Call& call, drm_syncobj_eventfd& args) {
   if (args.pad != 0) return Errno(EINVAL);
   const SyncobjRef syncobj = file.syncobjs().find(args.handle);
   if (!syncobj) return Errno(ENOENT);
-  auto event = std::make_shared<UniqueFd>(TRY(call.client().take_fd(args.fd)));
+  auto event = std::make_shared<UniqueFd>(TRY(take_eventfd(call.client(), args.fd)));
   const bool available = (args.flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE) != 0;
   const auto notify = [event] { ::eventfd_write(event->get(), 1); };
   syncobj->on_submitted(args.point, [syncobj, point = args.point, available, notify] {

@@ -1,5 +1,4 @@
-// SyncobjWait: one SYNCOBJ_WAIT or TIMELINE_WAIT in flight: waits for fences to appear and to signal, until a
-// deadline.
+// SyncobjWait: one SYNCOBJ_WAIT or TIMELINE_WAIT in flight: waits for fences to appear and to signal.
 //
 // Owner: itself, by the callbacks it registers, until it has answered its call. Units: ns of CLOCK_MONOTONIC.
 // Errors: EINVAL nothing submitted, ETIME, EINTR. Thread-safety: locks itself; answers without locks.
@@ -10,10 +9,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "sim/core/call.h"
-#include "sim/core/clock.h"
+#include "sim/drm/call_wait.h"
 #include "sim/drm/syncobj.h"
 
 namespace understudy::drm {
@@ -24,29 +24,24 @@ class SyncobjWait : public std::enable_shared_from_this<SyncobjWait> {
     SyncobjRef syncobj;
     std::uint64_t point = 0;
   };
-  // `set_first` stores the index of the first signalled entry in the call's struct.
+  // `set_first` stores the index of the first signalled entry in the call's struct, on success only.
   static Outcome start(Call& call, std::vector<Entry> entries, std::uint32_t flags, std::int64_t timeout_ns,
                        std::function<void(std::uint32_t)> set_first);
 
  private:
-  SyncobjWait(CallRef call, std::vector<Entry> entries, std::uint32_t flags,
+  SyncobjWait(Call& call, std::vector<Entry> entries, std::uint32_t flags,
               std::function<void(std::uint32_t)> set_first);
   bool wants(std::uint32_t flag) const { return (flags_ & flag) != 0; }
   void watch(std::uint32_t index);
   void entry_done(std::uint32_t index);
-  void end(Outcome outcome);
 
-  const CallRef call_;
+  const std::shared_ptr<CallWait> wait_;
   const std::vector<Entry> entries_;
   const std::uint32_t flags_;
   const std::function<void(std::uint32_t)> set_first_;
   std::mutex mutex_;
-  std::vector<bool> done_;                                           // guarded by mutex_
-  std::size_t done_count_ = 0;                                       // guarded by mutex_
-  bool ended_ = false;                                               // guarded by mutex_
-  Clock::TimerId timer_ = 0;                                         // guarded by mutex_
-  std::vector<std::pair<SyncobjRef, std::uint64_t>> submit_waits_;   // guarded by mutex_
-  std::vector<std::pair<FenceRef, Fence::CallbackId>> fence_waits_;  // guarded by mutex_
+  std::size_t done_count_ = 0;          // guarded by mutex_
+  std::optional<std::uint32_t> first_;  // guarded by mutex_
 };
 
 }  // namespace understudy::drm

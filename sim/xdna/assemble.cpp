@@ -1,8 +1,8 @@
 #include "sim/xdna/assemble.h"
 
 #include <fmt/format.h>
-#include <sys/sysmacros.h>
 
+#include "sim/drm/node.h"
 #include "sim/xdna/npu.h"
 #include "sim/xdna/xdna_file.h"
 
@@ -10,20 +10,6 @@ namespace understudy::xdna {
 namespace {
 
 constexpr unsigned kFirstBus = 0xc4;
-
-class AccelNode : public Node {
- public:
-  explicit AccelNode(std::shared_ptr<Npu> npu) : npu_(std::move(npu)) {}
-  std::string path() const override { return npu_->label(); }
-  dev_t device_number() const override { return ::makedev(kAccelMajor, npu_->placement().index); }
-  Result<FileRef> open(const Caller& caller, int) override {
-    if (npu_->unplugged()) return Errno(ENODEV);
-    return FileRef(std::make_shared<XdnaFile>(*npu_, device_number(), caller.client));
-  }
-
- private:
-  const std::shared_ptr<Npu> npu_;
-};
 
 std::string pci_name(const NpuPlacement& place) {
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", place.pci_domain, place.pci_bus, place.pci_device,
@@ -80,7 +66,13 @@ void add_npus(Machine& machine, const std::vector<NpuProfile>& profiles) {
     auto npu = std::make_shared<Npu>(machine, profiles[index], place);
     add_sysfs(machine.sysfs(), *npu);
     npu->register_controls();
-    machine.add_node(std::make_shared<AccelNode>(npu));
+    const auto open = [npu](const drm::DrmNode& node,
+                            const Caller& caller) -> Result<std::shared_ptr<drm::DrmFile>> {
+      return std::shared_ptr<drm::DrmFile>(
+          std::make_shared<XdnaFile>(*npu, node.device_number(), caller.client));
+    };
+    machine.add_node(
+        std::make_shared<drm::DrmNode>(npu, drm::NodeType::kAccel, npu->placement().index, open));
     machine.keep(npu);
   }
   if (!profiles.empty()) {

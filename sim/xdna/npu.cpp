@@ -53,8 +53,7 @@ constexpr std::size_t kFirstIoctlCount = 9;
 }  // namespace
 
 Npu::Npu(Machine& machine, NpuProfile profile, NpuPlacement placement)
-    : Device(machine, identity_of(machine),
-             {.modeset = false, .syncobj = true, .syncobj_timeline = true, .accel = true}),
+    : Device(machine, identity_of(machine), {.modeset = false, .syncobj = true, .syncobj_timeline = true}),
       profile_(std::move(profile)),
       placement_(placement),
       flavour_(flavour_row(machine.settings().flavour.amdxdna).flavour) {}

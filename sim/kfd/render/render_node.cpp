@@ -1,37 +1,12 @@
 #include "sim/kfd/render/render_node.h"
 
-#include <sys/sysmacros.h>
-
+#include "sim/drm/node.h"
 #include "sim/kfd/amdgpu_file.h"
 
 namespace understudy::kfd {
 namespace {
 
 using namespace uapi::amdgpu;
-
-constexpr unsigned kDrmMajor = 226;
-
-class AmdgpuNode : public Node {
- public:
-  AmdgpuNode(std::shared_ptr<Gpu> gpu, drm::NodeType type, unsigned minor)
-      : gpu_(std::move(gpu)),
-        type_(type),
-        path_((type == drm::NodeType::kRender ? "dri/renderD" : "dri/card") + std::to_string(minor)),
-        device_number_(::makedev(kDrmMajor, minor)) {}
-
-  std::string path() const override { return path_; }
-  dev_t device_number() const override { return device_number_; }
-  Result<FileRef> open(const Caller&, int) override {
-    if (gpu_->unplugged()) return Errno(ENODEV);
-    return FileRef(std::make_shared<AmdgpuFile>(*gpu_, type_, path_, device_number_));
-  }
-
- private:
-  const std::shared_ptr<Gpu> gpu_;
-  const drm::NodeType type_;
-  const std::string path_;
-  const dev_t device_number_;
-};
 
 // User queues need firmware that no profile here has: amdgpu_userq_ioctl answers for a device without them.
 constexpr IoctlRow kAmdgpuIoctls[] = {
@@ -65,8 +40,15 @@ std::span<const IoctlRow> Gpu::driver_ioctls() const {
 }
 
 void add_render_nodes(Machine& machine, const std::shared_ptr<Gpu>& gpu) {
-  machine.add_node(std::make_shared<AmdgpuNode>(gpu, drm::NodeType::kRender, gpu->placement().render_minor));
-  machine.add_node(std::make_shared<AmdgpuNode>(gpu, drm::NodeType::kPrimary, gpu->placement().card_minor));
+  const auto make_file = [gpu](const drm::DrmNode& node,
+                               const Caller&) -> Result<std::shared_ptr<drm::DrmFile>> {
+    return std::shared_ptr<drm::DrmFile>(
+        std::make_shared<AmdgpuFile>(*gpu, node.type(), node.path(), node.device_number()));
+  };
+  machine.add_node(
+      std::make_shared<drm::DrmNode>(gpu, drm::NodeType::kRender, gpu->placement().render_minor, make_file));
+  machine.add_node(
+      std::make_shared<drm::DrmNode>(gpu, drm::NodeType::kPrimary, gpu->placement().card_minor, make_file));
 }
 
 }  // namespace understudy::kfd

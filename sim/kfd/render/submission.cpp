@@ -247,15 +247,20 @@ Outcome AmdgpuFile::wait_fences(Call& call, drm_amdgpu_wait_fences& args) {
     const drm::FenceRef fence = TRY(fence_of(*this, wanted));
     fences.push_back(fence ? fence : drm::Fence::signalled());
   }
-  const drm::FenceRef awaited = in.wait_all != 0 ? drm::Fence::merge(fences) : drm::Fence::any(fences);
-  return drm::wait_for_fence(call, awaited, in.timeout_ns, [&args, fences](bool signalled) -> Outcome {
-    const auto first =
-        std::find_if(fences.begin(), fences.end(), [](const auto& fence) { return fence->is_signalled(); });
-    args.out.status = signalled ? 1 : 0;
-    args.out.first_signaled =
-        first == fences.end() ? ~0u : static_cast<std::uint32_t>(first - fences.begin());
-    return 0;
-  });
+  if (in.wait_all != 0) {
+    return drm::wait_for_fence(call, drm::Fence::merge(fences), in.timeout_ns,
+                               [&args](bool signalled) -> Outcome {
+                                 args.out.status = signalled ? 1 : 0;
+                                 args.out.first_signaled = 0;
+                                 return 0;
+                               });
+  }
+  return drm::wait_for_any_fence(call, fences, in.timeout_ns,
+                                 [&args](std::optional<std::size_t> first) -> Outcome {
+                                   args.out.status = first ? 1 : 0;
+                                   args.out.first_signaled = first ? static_cast<std::uint32_t>(*first) : ~0u;
+                                   return 0;
+                                 });
 }
 
 Outcome AmdgpuFile::fence_to_handle(Call& call, drm_amdgpu_fence_to_handle& args) {

@@ -1,8 +1,8 @@
 #include "sim/virtio_gpu/guest/nodes.h"
 
 #include <fmt/format.h>
-#include <sys/sysmacros.h>
 
+#include "sim/drm/node.h"
 #include "sim/virtio_gpu/guest/virtio_gpu_file.h"
 
 namespace understudy::virtio_gpu {
@@ -11,29 +11,6 @@ namespace {
 constexpr unsigned kVirtioVendor = 0x1af4;
 constexpr unsigned kVirtioGpuPciDevice = 0x1050;  // 0x1040 and the virtio id
 constexpr std::size_t kTaskCommLength = 15;
-
-class VirtioGpuNode : public Node {
- public:
-  VirtioGpuNode(std::shared_ptr<VirtioGpuDevice> gpu, drm::NodeType type, std::string path, unsigned minor)
-      : gpu_(std::move(gpu)),
-        type_(type),
-        path_(std::move(path)),
-        device_number_(::makedev(kDrmMajor, minor)) {}
-
-  std::string path() const override { return path_; }
-  dev_t device_number() const override { return device_number_; }
-  Result<FileRef> open(const Caller& caller, int) override {
-    if (gpu_->unplugged()) return Errno(ENODEV);
-    return FileRef(std::make_shared<VirtioGpuFile>(*gpu_, type_, path_, device_number_,
-                                                   caller.client->name().substr(0, kTaskCommLength)));
-  }
-
- private:
-  const std::shared_ptr<VirtioGpuDevice> gpu_;
-  const drm::NodeType type_;
-  const std::string path_;
-  const dev_t device_number_;
-};
 
 void add_pci_device(SysfsTree& sysfs, const std::string& slot, const std::string& directory) {
   const std::string vendor = fmt::format("{:#06x}\n", kVirtioVendor);
@@ -102,9 +79,14 @@ void add_nodes(Machine& machine, const std::shared_ptr<VirtioGpuDevice>& gpu, un
   const unsigned render_minor = kFirstRenderMinor + card_number;
   const std::string card = fmt::format("card{}", card_number);
   const std::string render = fmt::format("renderD{}", render_minor);
-  machine.add_node(std::make_shared<VirtioGpuNode>(gpu, drm::NodeType::kPrimary, "dri/" + card, card_number));
-  machine.add_node(
-      std::make_shared<VirtioGpuNode>(gpu, drm::NodeType::kRender, "dri/" + render, render_minor));
+  const auto make_file = [gpu](const drm::DrmNode& node,
+                               const Caller& caller) -> Result<std::shared_ptr<drm::DrmFile>> {
+    return std::shared_ptr<drm::DrmFile>(
+        std::make_shared<VirtioGpuFile>(*gpu, node.type(), node.path(), node.device_number(),
+                                        caller.client->name().substr(0, kTaskCommLength)));
+  };
+  machine.add_node(std::make_shared<drm::DrmNode>(gpu, drm::NodeType::kPrimary, card_number, make_file));
+  machine.add_node(std::make_shared<drm::DrmNode>(gpu, drm::NodeType::kRender, render_minor, make_file));
 
   SysfsTree& sysfs = machine.sysfs();
   const std::string slot = gpu->pci_slot();
