@@ -101,7 +101,7 @@ Status<void> CopyService::submit_to_engine(Agent& agent, std::span<const CopySeg
   }
   // One engine for each direction, so that the two do not wait for one another.
   const Place target = place_of(reinterpret_cast<void*>(segments.front().destination), 1);
-  const bool to_device = !target.gpus.empty() && target.gpus.front() == &agent;
+  const bool to_device = target.owner == &agent;
   CopyEngine* const chosen = TRY(engine(agent, to_device ? Direction::kToDevice : Direction::kFromDevice));
   return or_status(chosen->submit(job));
 }
@@ -124,17 +124,16 @@ CopyService::Place CopyService::place_of(const void* address, uint64_t size_byte
   AddressSpan wanted;
   if (!AddressSpan::make(address, size_bytes, wanted)) return {};
   std::vector<Agent*> agents;
-  const Agent* owner = nullptr;
   Place place;
   if (const auto allocation = allocations_.describe(address);
       allocation && allocation->agent_span.contains(wanted)) {
     place.cpu = allocation->host_base == allocation->agent_span.pointer();
-    owner = allocation->owner;
+    place.owner = allocation->owner;
     agents = allocation->agents;
   } else if (const auto mapping = vmem_.describe(address);
              mapping && mapping->pool != nullptr && mapping->span.contains(wanted)) {
     place.cpu = mapping->cpu_can_read;
-    owner = &mapping->pool->owner();
+    place.owner = &mapping->pool->owner();
     agents = mapping->agents;
   } else {
     return {};
@@ -142,7 +141,7 @@ CopyService::Place CopyService::place_of(const void* address, uint64_t size_byte
   place.known = true;
   std::ranges::copy_if(agents, std::back_inserter(place.gpus),
                        [](const Agent* agent) { return agent->kind() == DeviceKind::kGpu; });
-  std::ranges::stable_partition(place.gpus, [&](const Agent* agent) { return agent == owner; });
+  std::ranges::stable_partition(place.gpus, [&](const Agent* agent) { return agent == place.owner; });
   return place;
 }
 

@@ -57,6 +57,7 @@ class CopyService {
   struct Place {
     bool known = false;
     bool cpu = true;
+    const Agent* owner = nullptr;
     std::vector<Agent*> gpus;  // those that can reach it, its owner first
 
     bool reachable_by(const Agent* gpu) const;
