@@ -1,7 +1,7 @@
 """Recording: boots the kernel, runs every sequence there, and stores or verifies the golden files."""
 
 import json
-import subprocess
+import os
 from pathlib import Path
 
 from . import kernel, vm
@@ -112,15 +112,5 @@ def changes(files, folder):
 
 
 def default_cache():
-    import os
-
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "understudy-oracle"
-
-
-def require_root_free_tools():
-    for tool in ("dpkg-deb", "c++"):
-        try:
-            subprocess.run([tool, "--version"], capture_output=True, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            raise KernelError(f"{tool} is not installed") from None
