@@ -77,10 +77,22 @@ def check(suite, kernels, doors, understudy, probe, only=None, extra=(), progres
         for place in node_class.machines:
             for door in doors:
                 rows += check_place(suite, kernels, node_class, place, door, understudy, probe, only, extra, progress)
+        if not node_class.machines:
+            rows += not_compared(suite, kernels, node_class, only)
     return rows
 
 
+def not_compared(suite, kernels, node_class, only):
+    """Rows of a class that no simulated machine answers for."""
+    rows = {}
+    for file, sequence in select(suite, node_class.name, kernels, only):
+        row = rows.setdefault(file.name, Row("all", node_class.name, "none", "none", file.name))
+        row.not_compared[sequence.name] = node_class.not_compared
+    return list(rows.values())
+
+
 def check_place(suite, kernels, node_class, place, door, understudy, probe, only, extra, progress):
+    kernels = [name for name in kernels if name in (place.kernels or kernels)]
     program, absent = [], {}
     selected = select(suite, node_class.name, kernels, only)
     for file, sequence in selected:

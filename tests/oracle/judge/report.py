@@ -29,7 +29,7 @@ def count(rows):
 
 def kernels_table(suite, rows):
     body = []
-    for name in dict.fromkeys(row.kernel for row in rows):
+    for name in dict.fromkeys(row.kernel for row in rows if row.results):
         sequences, steps, equal = count([row for row in rows if row.kernel == name])
         release = (suite.golden / name / "kernel.json").read_text().split('"release": "')[1].split('"')[0]
         body.append((name, release, sequences, steps, equal, f"{100 * equal / max(steps, 1):.1f} %"))

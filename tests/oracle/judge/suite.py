@@ -22,6 +22,7 @@ class Place:
     nodes: dict
     arguments: list = field(default_factory=list)
     absent: dict = field(default_factory=dict)  # node -> why this place has none
+    kernels: list = field(default_factory=list)  # whose recordings it is compared with; empty for all
 
 
 @dataclass
@@ -31,6 +32,7 @@ class NodeClass:
     kernel: Place
     machines: list
     until: tuple = (999,)  # the last kernel that has such a node
+    not_compared: str = ""  # why there are no machines
 
 
 class Suite:
@@ -45,10 +47,11 @@ class Suite:
 
     @staticmethod
     def _class(name, row):
-        machines = [Place(m["name"], m["driver"], m["nodes"], m["arguments"], m.get("absent", {}))
-                    for m in row["machine"]]
+        machines = [Place(m["name"], m["driver"], m["nodes"], m["arguments"], m.get("absent", {}),
+                          m.get("kernels", [])) for m in row.get("machine", [])]
         kernel = Place("kernel", row["kernel"]["driver"], row["kernel"]["nodes"])
-        return NodeClass(name, row["title"], kernel, machines, parse_version(row.get("until", "999")))
+        return NodeClass(name, row["title"], kernel, machines, parse_version(row.get("until", "999")),
+                         row.get("not_compared", ""))
 
     def kernel(self, name):
         for row in self.kernels:
