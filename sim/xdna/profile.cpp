@@ -120,13 +120,10 @@ std::variant<NpuProfile, std::string> load_npu_profile(const std::string& name_o
       if (std::filesystem::exists(candidate)) path = candidate;
     }
   }
-  const toml::parse_result parsed = toml::parse_file(path);
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
-    return fmt::format("{}:{}: {}", path, error.source().begin.line, error.description());
-  }
   try {
-    return Reader(path).read(parsed.table());
+    return Reader(path).read(toml::parse_file(path));
+  } catch (const toml::parse_error& error) {
+    return fmt::format("{}:{}: {}", path, error.source().begin.line, error.description());
   } catch (const Complaint& complaint) {
     return complaint.text;
   }

@@ -320,13 +320,10 @@ class Reader {
 }  // namespace
 
 std::variant<Plan, PlanError> parse_plan(std::string_view text, std::string_view file_name) {
-  const toml::parse_result parsed = toml::parse(text, file_name);
-  if (!parsed) {
-    const toml::parse_error& error = parsed.error();
-    return PlanError{fmt::format("{}:{}: {}", file_name, error.source().begin.line, error.description())};
-  }
   try {
-    return Reader(file_name).read(parsed.table());
+    return Reader(file_name).read(toml::parse(text, file_name));
+  } catch (const toml::parse_error& error) {
+    return PlanError{fmt::format("{}:{}: {}", file_name, error.source().begin.line, error.description())};
   } catch (const Complaint& complaint) {
     return PlanError{complaint.text};
   }
