@@ -8,6 +8,7 @@
 #include "sim/cli/usage_error.h"
 #include "sim/kfd/assemble.h"
 #include "sim/profile/profile_files.h"
+#include "sim/virtio_gpu/assemble.h"
 #include "sim/xdna/assemble.h"
 
 namespace understudy::cli {
@@ -38,6 +39,15 @@ std::vector<xdna::NpuProfile> load_npus(const std::vector<DeviceRequest>& reques
   return npus;
 }
 
+void add_virtio_gpu(Machine& machine, const MachineDescription& description) {
+  if (!description.host_gpus.empty())
+    throw UsageError("--host-gpu: the renderer that reaches a host's GPUs is not part of this version");
+  const virtio_gpu::ParsedRequest parsed = virtio_gpu::parse_request(description.virtio_gpu);
+  if (parsed.problem) throw UsageError("--virtio-gpu: " + *parsed.problem);
+  const virtio_gpu::AddedDevice added = virtio_gpu::add_device(machine, nullptr, parsed.request);
+  if (added.problem) throw UsageError("--virtio-gpu: " + *added.problem);
+}
+
 }  // namespace
 
 void compose_machine(Machine& machine, const MachineDescription& description) {
@@ -48,6 +58,7 @@ void compose_machine(Machine& machine, const MachineDescription& description) {
       throw UsageError(*why);
   }
   if (!description.npus.empty()) xdna::add_npus(machine, load_npus(description.npus));
+  if (!description.virtio_gpu.empty()) add_virtio_gpu(machine, description);
 }
 
 }  // namespace understudy::cli

@@ -106,8 +106,13 @@ bool Client::has_capability(int capability) const {
 }
 
 ClientTable::~ClientTable() {
-  const std::lock_guard lock(mutex_);
-  for (auto& [pid, watched] : by_pid_) reactor_.unwatch(watched.watch);
+  std::map<pid_t, Watched> watched;
+  {
+    const std::lock_guard lock(mutex_);
+    watched.swap(by_pid_);
+  }
+  // Unlocked: a watch that is running may be on its way into retire().
+  for (auto& [pid, client] : watched) reactor_.unwatch(client.watch);
 }
 
 Result<ClientRef> ClientTable::resolve(pid_t tid) {

@@ -30,8 +30,13 @@ Result<void> name_socket(int fd, const std::string& name) {
 }  // namespace
 
 FileTable::~FileTable() {
-  const std::lock_guard lock(mutex_);
-  for (auto& [id, entry] : entries_) {
+  std::map<FileId, Entry> entries;
+  {
+    const std::lock_guard lock(mutex_);
+    entries.swap(entries_);
+  }
+  // Unlocked: a watch that is running may be on its way into remove().
+  for (auto& [id, entry] : entries) {
     if (entry.watch != 0) reactor_.unwatch(entry.watch);
   }
 }

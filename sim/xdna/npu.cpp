@@ -87,6 +87,10 @@ void Npu::register_controls() {
   });
 }
 
+std::span<const IoctlRow> xdna_ioctls() {
+  return kXdnaIoctls;
+}
+
 std::span<const IoctlRow> Npu::driver_ioctls() const {
   const std::span<const IoctlRow> rows = kXdnaIoctls;
   return flavour_ == DriverFlavour::kFirst ? rows.first(kFirstIoctlCount) : rows;

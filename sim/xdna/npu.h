@@ -30,6 +30,9 @@ struct NpuPlacement {
   unsigned pci_domain = 0, pci_bus = 0, pci_device = 0, pci_function = 0;
 };
 
+// The driver's rows (amdxdna_pci_drv.c: amdxdna_drm_ioctls).
+std::span<const IoctlRow> xdna_ioctls();
+
 class Npu : public drm::Device {
  public:
   Npu(Machine& machine, NpuProfile profile, NpuPlacement placement);

@@ -35,6 +35,10 @@ constexpr IoctlRow kAmdgpuIoctls[] = {
 
 }  // namespace
 
+std::span<const IoctlRow> amdgpu_ioctls() {
+  return kAmdgpuIoctls;
+}
+
 std::span<const IoctlRow> Gpu::driver_ioctls() const {
   return kAmdgpuIoctls;
 }

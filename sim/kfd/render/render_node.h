@@ -5,11 +5,15 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "sim/core/machine.h"
 #include "sim/kfd/gpu.h"
 
 namespace understudy::kfd {
+
+// The driver's rows (amdgpu_kms.c: amdgpu_ioctls_kms).
+std::span<const IoctlRow> amdgpu_ioctls();
 
 void add_render_nodes(Machine& machine, const std::shared_ptr<Gpu>& gpu);
 
