@@ -8,6 +8,8 @@
 namespace understudy::kfd {
 namespace {
 
+constexpr std::uint64_t kEnergyUnitsPerJoule = 65536;  // 15.259 uJ each
+
 struct Header {
   std::uint16_t structure_size;
   std::uint8_t format_revision;
@@ -19,9 +21,9 @@ struct GpuMetricsV1_3 {
   Header header;
   std::uint16_t temperature_edge, temperature_hotspot, temperature_mem;  // degrees Celsius
   std::uint16_t temperature_vrgfx, temperature_vrsoc, temperature_vrmem;
-  std::uint16_t average_gfx_activity, average_umc_activity, average_mm_activity;  // per cent
-  std::uint16_t average_socket_power;                                             // W
-  std::uint64_t energy_accumulator;
+  std::uint16_t average_gfx_activity, average_umc_activity, average_mm_activity;             // per cent
+  std::uint16_t average_socket_power;                                                        // W
+  std::uint64_t energy_accumulator;                                                          // 1/65536 J
   std::uint64_t system_clock_counter;                                                        // ns
   std::uint16_t average_gfxclk_frequency, average_socclk_frequency, average_uclk_frequency;  // MHz
   std::uint16_t average_vclk0_frequency, average_dclk0_frequency;
@@ -99,8 +101,9 @@ std::string metrics_v1_3(const Gpu& gpu) {
   metrics.temperature_mem = static_cast<std::uint16_t>(sensors.memory_celsius);
   metrics.average_gfx_activity = metrics.average_umc_activity = metrics.average_mm_activity = 0;
   metrics.average_socket_power = static_cast<std::uint16_t>(sensors.idle_power_watts);
-  metrics.energy_accumulator = 0;
   metrics.system_clock_counter = boot_time_ns();
+  metrics.energy_accumulator =
+      kEnergyUnitsPerJoule * sensors.idle_power_watts * (metrics.system_clock_counter / 1'000'000'000);
   metrics.average_gfxclk_frequency = metrics.current_gfxclk = lowest(sensors.sclk);
   metrics.average_socclk_frequency = metrics.current_socclk = lowest(sensors.socclk);
   metrics.average_uclk_frequency = metrics.current_uclk = lowest(sensors.mclk);
