@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "sim/kfd/engine/plugin_host.h"
 #include "sim/kfd/kfd_driver.h"
@@ -42,6 +43,8 @@ CpuLayout cpu_layout(const GpuMachineRequest& request) {
     ::sysinfo(&host);
     cpu.memory_bytes = std::uint64_t{host.totalram} * host.mem_unit;
   }
+  while (std::filesystem::exists(fmt::format("/sys/devices/system/node/node{}", cpu.host_node_count)))
+    ++cpu.host_node_count;
   return cpu;
 }
 

@@ -4,6 +4,8 @@
 
 #include "sim/kfd/assemble.h"
 #include "sim/kfd/kfd_node.h"
+#include "sim/kfd/topology/caches.h"
+#include "sim/kfd/topology/graph.h"
 #include "tests/topology/support.h"
 
 namespace understudy::kfd {
@@ -194,6 +196,15 @@ TEST(Topology, TwoSockets) {
   EXPECT_EQ(machine.read(second + "numa_node"), "1\n");
   EXPECT_EQ(machine.read(second + "local_cpulist"), "5-8\n");
   EXPECT_EQ(machine.read(second + "local_cpus"), "1e0\n");
+}
+
+TEST(Topology, CpuNodesThatTheHostLacksListACache) {
+  const TopologyGraph graph({.node_count = 2, .core_count = 4, .host_node_count = 1}, {}, nullptr);
+  EXPECT_FALSE(graph.nodes()[0].lists_cpu_cache);
+  EXPECT_TRUE(graph.nodes()[1].lists_cpu_cache);
+  const std::string cache = cpu_cache_properties(2, 2);
+  EXPECT_TRUE(cache.starts_with("processor_id_low 2\nlevel 3\nsize 32768\n")) << cache;
+  EXPECT_NE(cache.find("\ntype 5\nsibling_map 1,1,0,"), std::string::npos) << cache;
 }
 
 TEST(Topology, CpusAlone) {

@@ -2,13 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <functional>
+
+#include "uapi/kfd_sysfs.h"
 
 namespace understudy::kfd {
 namespace {
 
-constexpr unsigned kBitsPerArray = 32;  // of a sibling map
+constexpr unsigned kBitsPerWord = 32;  // of a sibling map; each shader array has a word
+constexpr unsigned kCpuMapWords = 8;   // CRAT_SIBLINGMAP_SIZE
+constexpr std::uint64_t kCpuCacheKb = 32768;
 
 struct Cache {
   const CacheProfile& profile;
@@ -25,7 +30,7 @@ unsigned drop_harvested(std::uint32_t& mask) {
 }
 
 std::uint32_t low_bits(unsigned count) {
-  return count >= kBitsPerArray ? ~std::uint32_t{0} : (std::uint32_t{1} << count) - 1;
+  return count >= kBitsPerWord ? ~std::uint32_t{0} : (std::uint32_t{1} << count) - 1;
 }
 
 // fill_in_l1_pcache: a cache for each group of units that has an active one.
@@ -75,15 +80,15 @@ void visit_caches(const ComputeLayout& layout, const std::vector<CacheProfile>& 
   }
 }
 
-// kfd_topology.c: kfd_cache_show.
-std::string properties_of(const Cache& cache, std::uint32_t first_processor_id) {
+// kfd_topology.c: kfd_cache_show. The driver never learns associativity and latency.
+std::string properties_text(const CacheProfile& profile, std::uint32_t processor_id,
+                            const std::vector<std::uint32_t>& siblings) {
   std::string text = fmt::format(
       "processor_id_low {}\nlevel {}\nsize {}\ncache_line_size {}\ncache_lines_per_tag 0\n"
       "association 0\nlatency 0\ntype {}\nsibling_map ",
-      first_processor_id + cache.processor, cache.profile.level, cache.profile.size_kb,
-      cache.profile.cache_line_size, cache.profile.type);
-  for (const std::uint32_t word : cache.siblings) {
-    for (unsigned bit = 0; bit < kBitsPerArray; ++bit) text += (word >> bit & 1) != 0 ? "1," : "0,";
+      processor_id, profile.level, profile.size_kb, profile.cache_line_size, profile.type);
+  for (const std::uint32_t word : siblings) {
+    for (unsigned bit = 0; bit < kBitsPerWord; ++bit) text += (word >> bit & 1) != 0 ? "1," : "0,";
   }
   text.back() = '\n';
   return text;
@@ -99,9 +104,19 @@ std::size_t count_caches(const ComputeLayout& layout, const std::vector<CachePro
 
 std::vector<std::string> cache_properties(const GpuProfile& profile, std::uint32_t first_processor_id) {
   std::vector<std::string> all;
-  visit_caches(profile.compute, profile.caches,
-               [&](const Cache& cache) { all.push_back(properties_of(cache, first_processor_id)); });
+  visit_caches(profile.compute, profile.caches, [&](const Cache& cache) {
+    all.push_back(properties_text(cache.profile, first_processor_id + cache.processor, cache.siblings));
+  });
   return all;
+}
+
+std::string cpu_cache_properties(unsigned first_core_id, unsigned core_count) {
+  using namespace uapi::kfd_sysfs;
+  const CacheProfile cache{3, kCpuCacheKb, 64, HSA_CACHE_TYPE_DATA | HSA_CACHE_TYPE_CPU};
+  std::vector<std::uint32_t> siblings(kCpuMapWords);
+  for (unsigned core = 0; core < std::min(core_count, kCpuMapWords * kBitsPerWord); ++core)
+    siblings[core / kBitsPerWord] |= std::uint32_t{1} << core % kBitsPerWord;
+  return properties_text(cache, first_core_id, siblings);
 }
 
 }  // namespace understudy::kfd

@@ -20,4 +20,7 @@ std::size_t count_caches(const ComputeLayout& layout, const std::vector<CachePro
 // simd_id_base.
 std::vector<std::string> cache_properties(const GpuProfile& profile, std::uint32_t first_processor_id);
 
+// The third-level cache that the cores of a CPU node share.
+std::string cpu_cache_properties(unsigned first_core_id, unsigned core_count);
+
 }  // namespace understudy::kfd

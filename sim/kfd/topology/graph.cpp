@@ -104,6 +104,7 @@ void TopologyGraph::add_cpus(const CpuLayout& cpu) {
     node.core_id_base = next_core;
     node.core_count = cpu.core_count / cpu.node_count + (i < cpu.core_count % cpu.node_count ? 1 : 0);
     node.memory_bytes = cpu.memory_bytes / cpu.node_count;
+    node.lists_cpu_cache = i >= cpu.host_node_count;
     next_core += node.core_count;
     for (unsigned peer = 0; peer < cpu.node_count; ++peer) {
       if (peer == i) continue;

@@ -32,6 +32,8 @@ struct CpuLayout {
   unsigned core_count = 1;
   std::uint64_t memory_bytes = 0;
   unsigned max_clock_mhz = 0;
+  // NUMA nodes of this host: of those, user space reads the caches from the host's own sysfs.
+  unsigned host_node_count = 1;
 };
 
 struct TopologyNode {
@@ -40,6 +42,9 @@ struct TopologyNode {
   unsigned core_id_base = 0;
   unsigned core_count = 0;
   std::uint64_t memory_bytes = 0;
+  // A CPU node without a counterpart on the host lists a cache itself, as firmware with a CRAT does;
+  // libhsakmt would look for it in /sys/devices/system/node and fail.
+  bool lists_cpu_cache = false;
   std::vector<IoLink> io_links;
   std::vector<IoLink> p2p_links;
 };

@@ -52,7 +52,7 @@ Properties cpu_properties(const TopologyNode& node, const CpuLayout& cpu) {
       {"cpu_cores_count", node.core_count},
       {"simd_count", 0},
       {"mem_banks_count", 1},
-      {"caches_count", 0},
+      {"caches_count", node.lists_cpu_cache ? 1 : 0},
       {"io_links_count", node.io_links.size()},
       {"p2p_links_count", node.p2p_links.size()},
       {"cpu_core_id_base", node.core_id_base},
@@ -141,6 +141,9 @@ void add_node(SysfsTree& sysfs, const std::string& directory, const TopologyNode
   if (is_gpu) {
     const std::string caches = directory + "/caches";
     sysfs.directory(caches, [&sysfs, caches, &node] { add_caches(sysfs, caches, node); });
+  } else if (node.lists_cpu_cache) {
+    sysfs.attribute(directory + "/caches/0/properties",
+                    cpu_cache_properties(node.core_id_base, node.core_count));
   } else {
     sysfs.directory(directory + "/caches");
   }
