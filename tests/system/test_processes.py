@@ -22,6 +22,10 @@ def test_gpu_and_npu_on_one_machine(understudy):
     understudy.client(("--npu", "npu4", "--gpu", "gfx90a"), "fork")
 
 
+def test_gpu_and_npu_share_memory(understudy):
+    understudy.client(("--npu", "npu4", "--gpu", "gfx90a"), "exchange")
+
+
 def test_unprivileged_user(understudy, unprivileged):
     os.chown(understudy.runtime_directory, unprivileged["user"], unprivileged["group"])
     if understudy.door == "fuse" and os.stat("/dev/fuse").st_mode & 0o006 != 0o006:
