@@ -40,6 +40,11 @@ SupervisorOptions supervisor_options(const MachineOptions& options) {
   return result;
 }
 
+void detach_standard_descriptors() {
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.get(), fd);
+}
+
 // The background process, in which this returns; the foreground one waits for `notify` and exits.
 UniqueFd go_to_background() {
   int ends[2];
@@ -51,6 +56,8 @@ UniqueFd go_to_background() {
   if (background < 0) throw UsageError(fmt::format("cannot fork: {}", std::strerror(errno)));
   if (background == 0) {
     ::setsid();
+    // Whoever waits for our output to end does not wait for the machine; what there is to say goes to `notify`.
+    detach_standard_descriptors();
     return notify;
   }
   notify.reset();
@@ -63,11 +70,6 @@ UniqueFd go_to_background() {
   if (failure == std::string(1, '\0')) ::_exit(0);
   say(failure.empty() ? "the machine did not start" : failure);
   ::_exit(kExitUsage);
-}
-
-void detach_standard_descriptors() {
-  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.get(), fd);
 }
 
 }  // namespace
@@ -101,7 +103,6 @@ int serve_command(MachineOptions options, const std::string& name, bool backgrou
   const auto tell = [&notify](std::string_view text) {
     (void)!::write(notify.get(), text.data(), text.size());
     notify.reset();
-    detach_standard_descriptors();
   };
   supervisor.on_started = [&tell](const std::string& failure) {
     tell(failure.empty() ? std::string_view("\0", 1) : std::string_view(failure));
