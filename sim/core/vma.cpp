@@ -60,13 +60,14 @@ Result<Vma> vma_from_text(int maps_fd, std::uint64_t address) {
 
 class Maps {
  public:
-  explicit Maps(const Client& client) {
+  explicit Maps(Client& client) : memory_(client.memory()) {
     char path[32];
     std::snprintf(path, sizeof path, "/proc/%d/maps", client.pid());
     fd_ = UniqueFd(::open(path, O_RDONLY | O_CLOEXEC));
   }
 
   Result<Vma> at(std::uint64_t address) {
+    if (Result<Vma> known = memory_.vma_at(address); known || known.error() != Errno(ENOSYS)) return known;
     if (!fd_) return Errno(ENOSYS);
     ProcmapQuery query;
     query.query_addr = address;
@@ -79,6 +80,7 @@ class Maps {
   }
 
  private:
+  ClientMemory& memory_;
   UniqueFd fd_;
 };
 
@@ -91,7 +93,7 @@ Result<void> try_to_read(Client& client, std::uint64_t address, std::uint64_t si
 
 }  // namespace
 
-Result<Vma> vma_at(const Client& client, std::uint64_t address) {
+Result<Vma> vma_at(Client& client, std::uint64_t address) {
   return Maps(client).at(address);
 }
 

@@ -24,7 +24,7 @@ struct Vma {
 };
 
 // The mapping that covers `address`.
-Result<Vma> vma_at(const Client& client, std::uint64_t address);
+Result<Vma> vma_at(Client& client, std::uint64_t address);
 
 // EFAULT unless every page of the range is mapped, readable and (if asked) writable.
 Result<void> check_user_range(Client& client, std::uint64_t address, std::uint64_t size_bytes, bool writable);

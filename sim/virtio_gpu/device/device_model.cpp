@@ -142,6 +142,10 @@ std::string DeviceModel::broken_reason() const {
   return broken_reason_;
 }
 
+void DeviceModel::lose_contexts() {
+  strand_.post([this] { renderer_.lose_contexts(); });
+}
+
 std::size_t DeviceModel::resource_count() {
   std::size_t count = 0;
   run_and_wait([&] { count = model_->resource_count(); });

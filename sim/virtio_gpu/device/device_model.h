@@ -72,6 +72,9 @@ class DeviceModel {
   // A fence of a context's ring retires outside of any command.
   void retire_ring_fence(std::uint32_t context_id, std::uint8_t ring_index, std::uint64_t fence_id);
 
+  // The host takes away what contexts work on.
+  void lose_contexts();
+
   // For accounts and tests; both wait for what is being processed.
   std::size_t resource_count();
   std::size_t unanswered_count();

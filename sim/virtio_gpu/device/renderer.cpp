@@ -36,6 +36,10 @@ void Renderer::reset() {
   resources_.clear();
 }
 
+void Renderer::lose_contexts() {
+  for (auto& [id, context] : contexts_) context.context->lose();
+}
+
 ContextType* Renderer::context_type(std::uint32_t capset_id) const {
   for (const auto& type : context_types_) {
     if (type->capset_id() == capset_id && type->capset_size_bytes() > 0) return type.get();

@@ -51,6 +51,8 @@ class RendererContext {
   virtual void detach_resource(std::uint32_t /*resource_id*/) {}
   // A fence on `ring_index`: does it retire (at once), or never?
   virtual bool retires_fence(std::uint32_t ring_index) = 0;
+  // What the context works on is gone: from now on commands fail.
+  virtual void lose() {}
 };
 
 // What the library was built with for one capability set.
@@ -81,6 +83,8 @@ class Renderer {
   Result<void> start(std::span<const std::uint32_t> capset_ids);
   // Drops contexts, then resources.
   void reset();
+  // All contexts lose what they work on.
+  void lose_contexts();
 
   // What the library was built with, started or not; null when it was not.
   ContextType* context_type(std::uint32_t capset_id) const;
