@@ -1,5 +1,6 @@
 #include "sim/cli/machine_builder.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -39,12 +40,23 @@ std::vector<xdna::NpuProfile> load_npus(const std::vector<DeviceRequest>& reques
   return npus;
 }
 
+// The machine that runs the guest. Its processors and memory are this host's; a limit of memory is the
+// guest's.
+std::shared_ptr<Machine> make_host(const MachineDescription& description) {
+  if (description.host_gpus.empty()) return nullptr;
+  Settings settings = description.settings;
+  settings.limits.system_bytes = Limits::kNone;
+  auto host = std::make_shared<Machine>(std::move(settings));
+  if (const auto why = kfd::add_gpus(*host, kfd::GpuMachineRequest{.gpus = load_gpus(description.host_gpus)}))
+    throw UsageError("--host-gpu: " + *why);
+  return host;
+}
+
 void add_virtio_gpu(Machine& machine, const MachineDescription& description) {
-  if (!description.host_gpus.empty())
-    throw UsageError("--host-gpu: the renderer that reaches a host's GPUs is not part of this version");
   const virtio_gpu::ParsedRequest parsed = virtio_gpu::parse_request(description.virtio_gpu);
   if (parsed.problem) throw UsageError("--virtio-gpu: " + *parsed.problem);
-  const virtio_gpu::AddedDevice added = virtio_gpu::add_device(machine, nullptr, parsed.request);
+  const virtio_gpu::AddedDevice added =
+      virtio_gpu::add_device(machine, make_host(description), parsed.request);
   if (added.problem) throw UsageError("--virtio-gpu: " + *added.problem);
 }
 
@@ -58,6 +70,8 @@ void compose_machine(Machine& machine, const MachineDescription& description) {
       throw UsageError(*why);
   }
   if (!description.npus.empty()) xdna::add_npus(machine, load_npus(description.npus));
+  if (description.virtio_gpu.empty() && !description.host_gpus.empty())
+    throw UsageError("--host-gpu is for the host of a --virtio-gpu");
   if (!description.virtio_gpu.empty()) add_virtio_gpu(machine, description);
 }
 

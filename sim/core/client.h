@@ -29,7 +29,6 @@
 namespace understudy {
 
 class Reactor;
-struct Vma;
 
 // Reads and writes another process's memory. The default goes through process_vm_readv/writev; a door that
 // knows the client's shim supplies one that asks the shim where the kernel denies that.
@@ -39,9 +38,6 @@ class ClientMemory {
   // Bytes moved before the first inaccessible page; EPERM when access to the process is denied altogether.
   virtual Result<std::size_t> read_some(std::uint64_t address, std::span<std::byte> into) = 0;
   virtual Result<std::size_t> write_some(std::uint64_t address, std::span<const std::byte> from) = 0;
-  // The mapping that covers `address`, from an accessor to an address space that the host's kernel does not
-  // know (a virtual machine's process); ENOSYS: ask the kernel.
-  virtual Result<Vma> vma_at(std::uint64_t address);
 
   // All bytes or EFAULT.
   Result<void> read(std::uint64_t address, std::span<std::byte> into);

@@ -2,7 +2,6 @@
 
 #include "sim/core/client.h"
 #include "sim/core/process_memory.h"
-#include "sim/core/vma.h"
 
 namespace understudy {
 
@@ -16,10 +15,6 @@ Result<void> ClientMemory::write(std::uint64_t address, std::span<const std::byt
   if (from.empty()) return {};
   if (TRY(write_some(address, from)) != from.size()) return Errno(EFAULT);
   return {};
-}
-
-Result<Vma> ClientMemory::vma_at(std::uint64_t) {
-  return Errno(ENOSYS);
 }
 
 namespace {

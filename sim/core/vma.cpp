@@ -60,14 +60,14 @@ Result<Vma> vma_from_text(int maps_fd, std::uint64_t address) {
 
 class Maps {
  public:
-  explicit Maps(Client& client) : memory_(client.memory()) {
+  explicit Maps(Client& client) : source_(dynamic_cast<VmaSource*>(&client.memory())) {
     char path[32];
     std::snprintf(path, sizeof path, "/proc/%d/maps", client.pid());
     fd_ = UniqueFd(::open(path, O_RDONLY | O_CLOEXEC));
   }
 
   Result<Vma> at(std::uint64_t address) {
-    if (Result<Vma> known = memory_.vma_at(address); known || known.error() != Errno(ENOSYS)) return known;
+    if (source_ != nullptr) return source_->vma_at(address);
     if (!fd_) return Errno(ENOSYS);
     ProcmapQuery query;
     query.query_addr = address;
@@ -80,7 +80,7 @@ class Maps {
   }
 
  private:
-  ClientMemory& memory_;
+  VmaSource* const source_;  // null: the kernel knows
   UniqueFd fd_;
 };
 

@@ -23,6 +23,14 @@ struct Vma {
   bool executable = false;
 };
 
+// An accessor (ClientMemory) to an address space that the host's kernel does not know, such as that of a
+// virtual machine's process, is this as well.
+class VmaSource {
+ public:
+  virtual ~VmaSource() = default;
+  virtual Result<Vma> vma_at(std::uint64_t address) = 0;
+};
+
 // The mapping that covers `address`.
 Result<Vma> vma_at(Client& client, std::uint64_t address);
 

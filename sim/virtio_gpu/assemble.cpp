@@ -7,6 +7,7 @@
 #include "sim/virtio_gpu/device/device_model.h"
 #include "sim/virtio_gpu/guest/nodes.h"
 #include "sim/virtio_gpu/guest/virtio_gpu_device.h"
+#include "sim/virtio_gpu/rocm/rocm_context.h"
 
 namespace understudy::virtio_gpu {
 namespace {
@@ -66,7 +67,7 @@ ParsedRequest parse_request(std::string_view text) {
   return parsed;
 }
 
-AddedDevice add_device(Machine& guest, Machine* /*host*/, const VirtioGpuRequest& request) {
+AddedDevice add_device(Machine& guest, std::shared_ptr<Machine> host, const VirtioGpuRequest& request) {
   const Settings& settings = guest.settings();
   const std::string_view behaviour_name = settings.flavour.virtio_device.empty()
                                               ? default_behaviour(request.mode)
@@ -79,6 +80,11 @@ AddedDevice add_device(Machine& guest, Machine* /*host*/, const VirtioGpuRequest
   if (!kernel)
     return {nullptr, fmt::format("flavour.virtio_blob_layout: no guest kernel '{}'; there are {}",
                                  settings.flavour.virtio_blob_layout, names(kernel_flavours()))};
+
+  const VhsakmtLayout* layout = find_vhsakmt_layout(settings.flavour.vhsakmt_memory_layout);
+  if (!layout)
+    return {nullptr, fmt::format("flavour.vhsakmt_memory_layout: no layout '{}'",
+                                 settings.flavour.vhsakmt_memory_layout)};
 
   DeviceProperties properties = properties_of(request.mode);
   properties.strict = settings.flavour.virtio_strict;
@@ -101,6 +107,8 @@ AddedDevice add_device(Machine& guest, Machine* /*host*/, const VirtioGpuRequest
   std::vector<std::unique_ptr<ContextType>> types;
   types.push_back(make_virgl(abi::VIRTIO_GPU_CAPSET_VIRGL));
   types.push_back(make_virgl(abi::VIRTIO_GPU_CAPSET_VIRGL2));
+  // A renderer built with ROCm has the set; whether the device offers it is up to its properties.
+  if (request.mode == Mode::kRocm) types.push_back(make_rocm(std::move(host), *layout, properties.strict));
   auto model = std::make_unique<DeviceModel>(
       *memory, properties, *behaviour, std::move(types), [&guest, label = options.label] {
         return guest.hooks().at(FaultPoint::kVirtioResponse, label, nullptr);
@@ -112,6 +120,11 @@ AddedDevice add_device(Machine& guest, Machine* /*host*/, const VirtioGpuRequest
     return {nullptr, fmt::format("virtio-gpu: the guest's driver does not take the device (errno {})",
                                  device.error().number())};
   add_nodes(guest, device.value(), card_number);
+  guest.controls().add(options.label, "context-loss",
+                       [&gpu = *device.value()](const ControlArguments&) -> Result<void> {
+                         gpu.device_model().lose_contexts();
+                         return {};
+                       });
   guest.keep(device.value());
   return {std::move(device).value(), std::nullopt};
 }

@@ -1,7 +1,7 @@
 // Puts a virtio-gpu into a guest machine: device model, driver, nodes, sysfs; with the ROCm capability set, a
 // host machine behind it.
 //
-// Owner: the guest machine keeps what is made; the host machine outlives it. Units: none. Errors: the line
+// Owner: the guest machine keeps what is made, and the host machine with it. Units: none. Errors: the line
 // for the user, when a request names what does not exist or asks for the impossible. Thread-safety: before
 // clients arrive. Mirrors: virtio/virtgpu_drv.c: virtio_gpu_probe.
 #pragma once
@@ -39,6 +39,6 @@ struct AddedDevice {
   std::optional<std::string> problem;
 };
 // `host` is null without --host-gpu: the ROCm renderer then finds no KFD, as on a host without one.
-AddedDevice add_device(Machine& guest, Machine* host, const VirtioGpuRequest& request);
+AddedDevice add_device(Machine& guest, std::shared_ptr<Machine> host, const VirtioGpuRequest& request);
 
 }  // namespace understudy::virtio_gpu

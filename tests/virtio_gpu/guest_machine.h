@@ -32,7 +32,7 @@ struct GuestOptions {
   std::uint64_t scatter_entries = Limits::kNone;
   std::uint64_t system_bytes = Limits::kNone;
   bool strict = false;
-  Machine* host = nullptr;
+  std::shared_ptr<Machine> host;
 };
 
 inline Settings settings_of(const GuestOptions& options) {

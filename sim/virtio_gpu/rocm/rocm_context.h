@@ -107,6 +107,7 @@ class RocmContext : public RendererContext {
 };
 
 // The capability set; `host` may be null: a host without KFD.
-std::unique_ptr<ContextType> make_rocm(Machine* host, const VhsakmtLayout& layout, bool strict);
+std::unique_ptr<ContextType> make_rocm(std::shared_ptr<Machine> host, const VhsakmtLayout& layout,
+                                       bool strict);
 
 }  // namespace understudy::virtio_gpu

@@ -11,8 +11,8 @@ namespace {
 
 class RocmType : public ContextType {
  public:
-  RocmType(Machine* host, const VhsakmtLayout& layout, bool strict)
-      : host_(host), layout_(layout), strict_(strict) {
+  RocmType(std::shared_ptr<Machine> host, const VhsakmtLayout& layout, bool strict)
+      : host_(std::move(host)), layout_(layout), strict_(strict) {
     capset_.version_major = 1;
     capset_.context_type = hsa::VIRTGPU_DRM_CONTEXT_AMDGPU;
   }
@@ -27,7 +27,7 @@ class RocmType : public ContextType {
 
   Result<void> start() override {
     if (backend_) return {};
-    if (host_ == nullptr) return Errno(ENOENT);
+    if (!host_) return Errno(ENOENT);
     backend_ = TRY(RocmBackend::open(*host_, layout_, strict_));
     HsaResult<hsa::HsaVersionInfo> version = backend_->thunk().version();
     if (version) {
@@ -43,7 +43,7 @@ class RocmType : public ContextType {
   }
 
  private:
-  Machine* const host_;
+  const std::shared_ptr<Machine> host_;
   const VhsakmtLayout& layout_;
   const bool strict_;
   hsa::virgl_renderer_capset_hsakmt capset_{};
@@ -52,8 +52,9 @@ class RocmType : public ContextType {
 
 }  // namespace
 
-std::unique_ptr<ContextType> make_rocm(Machine* host, const VhsakmtLayout& layout, bool strict) {
-  return std::make_unique<RocmType>(host, layout, strict);
+std::unique_ptr<ContextType> make_rocm(std::shared_ptr<Machine> host, const VhsakmtLayout& layout,
+                                       bool strict) {
+  return std::make_unique<RocmType>(std::move(host), layout, strict);
 }
 
 }  // namespace understudy::virtio_gpu

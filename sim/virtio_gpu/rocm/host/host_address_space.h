@@ -18,7 +18,7 @@
 
 namespace understudy::virtio_gpu {
 
-class HostAddressSpace : public ClientMemory {
+class HostAddressSpace : public ClientMemory, public VmaSource {
  public:
   // Where arguments of calls are staged; no view lies there.
   static constexpr std::uint64_t kFirstStagingAddress = 0x7f00'0000'0000;
