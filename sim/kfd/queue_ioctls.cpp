@@ -146,7 +146,7 @@ Outcome KfdFile::set_cu_mask(Call& call, kfd_ioctl_set_cu_mask_args& args) {
 Outcome KfdFile::get_queue_wave_state(Call&, kfd_ioctl_get_queue_wave_state_args& args) {
   const std::lock_guard lock(process().mutex());
   const Queue* queue = process().queues().find(args.queue_id);
-  if (queue == nullptr) return Errno(EINVAL);
+  if (queue == nullptr) return Errno(EFAULT);
   const bool stopped = !queue->properties.is_active() || process().queues_paused();
   if (queue->properties.is_sdma() || !stopped) return Errno(EINVAL);
   args.ctl_stack_used_size = 0;

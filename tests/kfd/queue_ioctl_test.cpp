@@ -276,7 +276,7 @@ TEST_F(QueueIoctls, WaveStateNeedsAStoppedComputeQueue) {
   auto aql = make_queue(kAql), sdma = make_queue(kSdma);
   kfd_ioctl_get_queue_wave_state_args args{};
   args.queue_id = kNoSuchQueue;
-  EXPECT_EQ(ioctl<GetQueueWaveState>(kfd_, args), -EINVAL);
+  EXPECT_EQ(ioctl<GetQueueWaveState>(kfd_, args), -EFAULT);
   args.queue_id = sdma.args.queue_id;
   EXPECT_EQ(ioctl<GetQueueWaveState>(kfd_, args), -EINVAL);
   args.queue_id = aql.args.queue_id;
