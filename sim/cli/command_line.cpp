@@ -67,7 +67,8 @@ struct MachineFlags {
                     "GPUs: PROFILE[:N][,PROFILE[:N]...], e.g. gfx90a:2 (see: understudy profiles)")
         ->allow_extra_args(false);
     command.add_option("--npu", npu, "NPUs, likewise, e.g. npu4")->allow_extra_args(false);
-    command.add_option("--virtio-gpu", virtio_gpu, "a virtio-gpu: 2d, gl or rocm, and device properties (rocm,hostmem=8G)");
+    command.add_option("--virtio-gpu", virtio_gpu,
+                       "a virtio-gpu: 2d, gl or rocm, and device properties (rocm,hostmem=8G)");
     command.add_option("--host-gpu", host_gpu, "GPUs of the host behind the virtio-gpu")
         ->allow_extra_args(false);
     command.add_flag("--cpu-only", cpu_only, "/dev/kfd on a machine without any GPU");
