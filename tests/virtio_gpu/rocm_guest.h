@@ -100,9 +100,9 @@ class RocmGuest {
   std::uint32_t word(std::size_t offset) const {
     return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(shmem + offset)).load();
   }
-  std::uint32_t seqno() const { return word(offsetof(vhsa::vhsakmt_shmem, base.seqno)); }
+  std::uint32_t seqno() const { return word(offsetof(later::vhsakmt_shmem, base.seqno)); }
   std::byte* slot(std::uint32_t rsp_off = 0) const {
-    return shmem + word(offsetof(vhsa::vhsakmt_shmem, base.rsp_mem_offset)) + rsp_off;
+    return shmem + word(offsetof(later::vhsakmt_shmem, base.rsp_mem_offset)) + rsp_off;
   }
 
   int submit(const void* bytes, std::size_t length) {

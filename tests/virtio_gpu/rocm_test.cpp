@@ -12,7 +12,7 @@ constexpr std::uint64_t kPage = RocmGuest::kPage;
 TEST(Rocm, SharedPageAndNop) {
   RocmGuest rocm;
   ASSERT_NE(rocm.shmem, nullptr);
-  EXPECT_EQ(rocm.word(offsetof(vhsa::vhsakmt_shmem, base.rsp_mem_offset)), sizeof(vhsa::vhsakmt_shmem));
+  EXPECT_EQ(rocm.word(offsetof(later::vhsakmt_shmem, base.rsp_mem_offset)), sizeof(later::vhsakmt_shmem));
   vhsa::vhsakmt_ccmd_nop_req nop{};
   nop.hdr = {vhsa::VHSAKMT_CCMD_NOP, sizeof nop, 7, 0};
   EXPECT_EQ(rocm.submit(&nop, sizeof nop), 0);
@@ -66,7 +66,7 @@ TEST(Rocm, WithoutTheCapsetThereIsNoContextOfIt) {
 
 TEST(Rocm, EventsAreMadeSetAndGone) {
   RocmGuest rocm;
-  vhsa::vhsakmt_ccmd_event_req request{};
+  later::vhsakmt_ccmd_event_req request{};
   later::vhsakmt_ccmd_event_rsp response{};
   request.type = vhsa::VHSAKMT_CCMD_EVENT_CREATE;
   request.blob_id = 7;
@@ -101,6 +101,7 @@ TEST(Rocm, UserMemoryReachesTheHost) {
   request.res_id = made.id;
   request.reg_mem_with_flag.MemoryAddress = rocm.memory_answer.map_userptr_rsp.userptr_handle;
   request.reg_mem_with_flag.MemorySizeInBytes = kBytes;
+  request.reg_mem_with_flag.MemFlags.ui32.HostAccess = 1;
   EXPECT_EQ(rocm.memory(request), 0);
   EXPECT_EQ(rocm.map_to_gpu(request.reg_mem_with_flag.MemoryAddress, kBytes), 0);
   EXPECT_EQ(rocm.guest.close_handle(made.handle), 0);
@@ -180,7 +181,7 @@ TEST(Rocm, LostContextSaysSo) {
   ASSERT_TRUE(rocm.guest.machine.controls().run("dri/renderD128", "context-loss", {}));
   Response response{};
   EXPECT_EQ(rocm.query(vhsa::VHSAKMT_CCMD_QUERY_GET_VER, response), -EIO);
-  EXPECT_NE(rocm.word(offsetof(vhsa::vhsakmt_shmem, async_error)), 0u);
+  EXPECT_NE(rocm.word(offsetof(later::vhsakmt_shmem, async_error)), 0u);
 }
 
 TEST(Rocm, MemoryCommandsThatMakeNoSense) {
