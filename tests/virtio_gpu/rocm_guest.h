@@ -136,7 +136,7 @@ class RocmGuest {
   }
   // The queue is a thread of its own: a command that ends the stream never gets there.
   bool reached(std::uint32_t wanted) const {
-    for (int i = 0; i < 2000 && seqno() != wanted; ++i) ::usleep(1000);
+    for (int i = 0; i < 60000 && seqno() != wanted; ++i) ::usleep(1000);
     return seqno() == wanted;
   }
 
