@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/sysmacros.h>
 
 #include <cinttypes>
 #include <cstddef>
@@ -92,6 +93,29 @@ Result<void> try_to_read(Client& client, std::uint64_t address, std::uint64_t si
 }
 
 }  // namespace
+
+std::vector<FileMapping> shared_file_mappings(const Client& client) {
+  std::vector<FileMapping> mappings;
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/maps", client.pid());
+  const std::unique_ptr<FILE, int (*)(FILE*)> maps(std::fopen(path, "re"), &std::fclose);
+  if (!maps) return mappings;
+  char line[512];
+  while (std::fgets(line, sizeof line, maps.get())) {
+    std::uint64_t start = 0, end = 0, offset = 0;
+    std::uint64_t inode = 0;
+    unsigned device_major = 0, device_minor = 0;
+    char permissions[5] = {};
+    if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &start, &end, permissions,
+                    &offset, &device_major, &device_minor, &inode) != 7) {
+      continue;
+    }
+    if (inode == 0 || permissions[0] != 'r' || permissions[3] != 's') continue;
+    mappings.push_back({start, end - start, offset, makedev(device_major, device_minor),
+                        static_cast<ino_t>(inode), permissions[1] == 'w'});
+  }
+  return mappings;
+}
 
 Result<Vma> vma_at(Client& client, std::uint64_t address) {
   return Maps(client).at(address);

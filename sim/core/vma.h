@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "sim/core/client.h"
 #include "sim/core/result.h"
@@ -30,6 +31,19 @@ class VmaSource {
   virtual ~VmaSource() = default;
   virtual Result<Vma> vma_at(std::uint64_t address) = 0;
 };
+
+// A file of which the client shares pages, and where.
+struct FileMapping {
+  std::uint64_t start = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t file_offset = 0;
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool writable = false;
+};
+
+// All shared file mappings the client can read, by address; none when the host shows no maps of this client.
+std::vector<FileMapping> shared_file_mappings(const Client& client);
 
 // The mapping that covers `address`.
 Result<Vma> vma_at(Client& client, std::uint64_t address);

@@ -194,7 +194,7 @@ HwContext::Execution HwContext::execute(const Job& job) {
 
   std::vector<XdnaBoRef> reachable = file->bos();
   reachable.insert(reachable.end(), job.arguments.begin(), job.arguments.end());
-  const NpuMemory memory(heap_, reachable);
+  const NpuMemory memory(heap_, reachable, owner_.get());
   for (std::size_t i = 0; i < packets.size(); ++i) {
     execution.chain_index = static_cast<std::uint32_t>(i);
     if (!packets[i].cu_index) return fail_fence(EINVAL);

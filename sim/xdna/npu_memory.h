@@ -1,5 +1,6 @@
-// NpuMemory: what the NPU can reach while it runs a command of one context: host addresses that lie in a BO
-// of the context's file, and the device aperture.
+// NpuMemory: what the NPU can reach while it runs a command of one context: the device aperture, and host
+// addresses where the process has pages of a BO of the context's file, whichever descriptor it mapped them
+// through (with shared virtual addressing the NPU walks the process's page tables).
 //
 // Owner: made per command from the file's handles and the job's references. Units: bytes. Errors: false/empty
 // for an address outside every BO. Thread-safety: none; one command uses it. Mirrors: the PASID-bound page
@@ -19,7 +20,8 @@ namespace understudy::xdna {
 
 class NpuMemory {
  public:
-  NpuMemory(std::shared_ptr<DeviceHeap> heap, const std::vector<XdnaBoRef>& bos);
+  NpuMemory(std::shared_ptr<DeviceHeap> heap, const std::vector<XdnaBoRef>& bos,
+            const Client* client = nullptr);
 
   bool read(std::uint64_t address, std::span<std::byte> into) const;
   bool write(std::uint64_t address, std::span<const std::byte> from) const;
@@ -30,11 +32,13 @@ class NpuMemory {
   struct Region {
     std::uint64_t size_bytes = 0;
     XdnaBoRef bo;
+    std::uint64_t bo_offset = 0;
     bool is_user_memory = false;
     bool read_only = false;
   };
   const Region* find(std::uint64_t address, std::uint64_t size_bytes, std::uint64_t* start) const;
   void add(std::uint64_t start, Region region);
+  void add_mappings(const std::vector<XdnaBoRef>& bos, const Client& client);
   std::map<std::uint64_t, Region> regions_;
 };
 

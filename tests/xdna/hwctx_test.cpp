@@ -283,6 +283,23 @@ TEST_F(HwctxTest, PassThroughDesignMovesData) {
   EXPECT_EQ(std::memcmp(source.bytes, target.bytes, 4096), 0);
 }
 
+TEST_F(HwctxTest, EveryMappingOfABoIsReachable) {
+  const std::uint32_t context = make_context();
+  const Bo source = make_mapped(AMDXDNA_BO_SHARE, 4096);
+  const Bo target = make_mapped(AMDXDNA_BO_SHARE, 4096);
+  std::byte* const again = map_bo(target.handle, 4096);
+  ASSERT_NE(again, target.bytes);
+  source.bytes[9] = std::byte{77};
+  const auto program = copy_program(1024);
+  const Bo instructions = make_instructions(program);
+  const Bo command = make_start_cu(instructions, static_cast<std::uint32_t>(program.size()),
+                                   {source.address(), reinterpret_cast<std::uint64_t>(again)});
+  ASSERT_EQ(exec(context, command.handle, {source.handle, target.handle, instructions.handle}), 0);
+  EXPECT_EQ(wait(0), 0);
+  EXPECT_EQ(state_of(command), static_cast<std::uint32_t>(ErtState::kCompleted));
+  EXPECT_EQ(target.bytes[9], std::byte{77});
+}
+
 TEST_F(HwctxTest, UnknownDesignEndsInErrorWithHealthRecord) {
   const std::uint32_t context = make_context(/*pass_through=*/false);
   const Bo source = make_mapped(AMDXDNA_BO_SHARE, 4096);
