@@ -40,7 +40,9 @@ Status<void> pool_info(const Pool& pool, hsa_amd_memory_pool_info_t attribute, v
   }
 }
 
+// NPUs are in no topology that has links.
 const LinkInfo* link_between(Agent& from, Agent& to) {
+  if (from.kind() == DeviceKind::kNpu || to.kind() == DeviceKind::kNpu) return nullptr;
   for (const LinkInfo& link : from.info().links) {
     if (link.node_to == to.info().node_id) return &link;
   }
@@ -60,7 +62,9 @@ hsa_amd_memory_pool_access_t access_to(Agent& agent, const Pool& pool) {
     return info.cpu_visible ? HSA_AMD_MEMORY_POOL_ACCESS_ALLOWED_BY_DEFAULT
                             : HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED;
   }
-  if (info.placement == Placement::kHost) return HSA_AMD_MEMORY_POOL_ACCESS_DISALLOWED_BY_DEFAULT;
+  // Memory of the host, also what an NPU hands out, and whatever an NPU is to see, is shared as dma-bufs on request.
+  const bool npu_involved = agent.kind() == DeviceKind::kNpu || pool.owner().kind() == DeviceKind::kNpu;
+  if (info.placement == Placement::kHost || npu_involved) return HSA_AMD_MEMORY_POOL_ACCESS_DISALLOWED_BY_DEFAULT;
   const LinkInfo* link = link_between(agent, pool.owner());
   if (link == nullptr || !link->peer_to_peer || (info.fine_grained && link->type != LinkType::kXgmi)) {
     return HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED;
