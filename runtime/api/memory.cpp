@@ -62,9 +62,11 @@ hsa_amd_memory_pool_access_t access_to(Agent& agent, const Pool& pool) {
     return info.cpu_visible ? HSA_AMD_MEMORY_POOL_ACCESS_ALLOWED_BY_DEFAULT
                             : HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED;
   }
-  // Memory of the host, also what an NPU hands out, and whatever an NPU is to see, is shared as dma-bufs on request.
+  // Memory of the host, also what an NPU hands out, and whatever an NPU is to see, is shared as dma-bufs on
+  // request.
   const bool npu_involved = agent.kind() == DeviceKind::kNpu || pool.owner().kind() == DeviceKind::kNpu;
-  if (info.placement == Placement::kHost || npu_involved) return HSA_AMD_MEMORY_POOL_ACCESS_DISALLOWED_BY_DEFAULT;
+  if (info.placement == Placement::kHost || npu_involved)
+    return HSA_AMD_MEMORY_POOL_ACCESS_DISALLOWED_BY_DEFAULT;
   const LinkInfo* link = link_between(agent, pool.owner());
   if (link == nullptr || !link->peer_to_peer || (info.fine_grained && link->type != LinkType::kXgmi)) {
     return HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED;

@@ -45,6 +45,10 @@ void LedgerEntry::close(const Call* call) {
   if (Ledger* ledger = std::exchange(ledger_, nullptr)) ledger->close(id_, call);
 }
 
+void LedgerEntry::keep_for_life() {
+  if (ledger_ != nullptr) ledger_->keep_for_life(id_);
+}
+
 Actor Ledger::actor_of(const Call* call) {
   if (call == nullptr) return {};
   return Actor{call->client().id(),   call->client().pid(),      call->caller().tid,
@@ -68,6 +72,11 @@ void Ledger::close(std::uint64_t id, const Call*) {
   if (found == live_.end()) return;
   --live_per_kind_[static_cast<int>(found->second.kind)];
   live_.erase(found);
+}
+
+void Ledger::keep_for_life(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = live_.find(id); found != live_.end()) found->second.for_life = true;
 }
 
 void Ledger::report(Finding finding) {
@@ -96,7 +105,7 @@ bool Ledger::was_destroyed(const std::string& key, Actor* by) const {
 void Ledger::note_exit(const Client& client) {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, line] : live_) {
-    if (line.made.client_id != client.id() || line.kind == ObjectKind::kFile) continue;
+    if (line.made.client_id != client.id() || line.kind == ObjectKind::kFile || line.for_life) continue;
     Finding finding;
     finding.kind = FindingKind::kLeak;
     finding.text = line.label + " was never given back";

@@ -53,6 +53,7 @@ struct LedgerLine {
   ObjectKind kind{};
   std::string label;  // "GEM handle 7 on dri/renderD128, 2 MiB VRAM"
   Actor made;
+  bool for_life = false;  // cannot be given back, so is no leak
 };
 
 // Stable ids of findings, which can be allowed or made fatal.
@@ -84,6 +85,8 @@ class LedgerEntry {
   ~LedgerEntry() { close(nullptr); }
   // Ends the line now, naming the call that did it.
   void close(const Call* call);
+  // The driver now refuses to take the object back: having it at exit is no leak.
+  void keep_for_life();
   explicit operator bool() const { return ledger_ != nullptr; }
 
  private:
@@ -123,6 +126,7 @@ class Ledger {
  private:
   friend class LedgerEntry;
   void close(std::uint64_t id, const Call* call);
+  void keep_for_life(std::uint64_t id);
   mutable std::mutex mutex_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, LedgerLine> live_;

@@ -68,6 +68,8 @@ class AmdgpuBo : public drm::GemObject {
   std::uint64_t read_pages(std::uint64_t offset_bytes, std::span<std::byte> into) const;
   std::uint64_t write_pages(std::uint64_t offset_bytes, std::span<const std::byte> from) const;
 
+  void keep_for_life() { entry_.keep_for_life(); }
+
   BoMetadata metadata() const;
   void set_metadata(const BoMetadata& metadata);
 

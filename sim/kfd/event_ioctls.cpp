@@ -20,6 +20,9 @@ Result<void> adopt_signal_page(KfdProcess& process, KfdHandle handle) {
   TRY(process.events().set_signal_page(memory->bo()->buffer(), memory->bo()->size_bytes()));
   process.signal_handle = handle;
   process.has_signal_handle = true;
+  // From now on FREE_MEMORY_OF_GPU refuses it.
+  memory->entry.keep_for_life();
+  memory->bo()->keep_for_life();
   return {};
 }
 

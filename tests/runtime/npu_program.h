@@ -1,5 +1,6 @@
-// A program for the NPU that copies words from its first argument to its second, in the instruction encoding of mlir-aie. It
-// goes with a configuration that wires each column's way in to its way out; the simulator has one under this name.
+// A program for the NPU that copies words from its first argument to its second, in the instruction encoding
+// of mlir-aie. It goes with a configuration that wires each column's way in to its way out; the simulator has
+// one under this name.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Commands on an NPU: dispatched through its queue, on memory of its own, of the GPU, of the user, and mapped freely.
+// Commands on an NPU: dispatched through its queue, on memory of its own, of the GPU, of the user, and mapped
+// freely.
 #include <algorithm>
 #include <numeric>
 
@@ -85,8 +86,8 @@ class NpuQueue : public HsaTest {
   }
   static uint32_t state_of(const volatile hsa_amd_aie_ert_packet_t& packet) { return packet.state; }
   void ring() {
-    hsa_signal_store_screlease(queue->doorbell_signal,
-                               static_cast<hsa_signal_value_t>(hsa_queue_load_write_index_relaxed(queue) - 1));
+    hsa_signal_store_screlease(queue->doorbell_signal, static_cast<hsa_signal_value_t>(
+                                                           hsa_queue_load_write_index_relaxed(queue) - 1));
   }
   uint32_t run_copy(const void* source, const void* target) {
     Payload payload = copy_payload(source, target);
@@ -126,7 +127,8 @@ TEST_F(NpuQueue, FreelyMappedMemoryWorksAtEachOfItsAddresses) {
   uint32_t* second_half = whole + 2 * kWords;
   ASSERT_HSA(hsa_amd_vmem_map(whole, 2 * kBytes, 0, handle, 0));
   ASSERT_HSA(hsa_amd_vmem_map(second_half, kBytes, kBytes, handle, 0));
-  const hsa_amd_memory_access_desc_t both[] = {{HSA_ACCESS_PERMISSION_RW, npu}, {HSA_ACCESS_PERMISSION_RW, cpus[0]}};
+  const hsa_amd_memory_access_desc_t both[] = {{HSA_ACCESS_PERMISSION_RW, npu},
+                                               {HSA_ACCESS_PERMISSION_RW, cpus[0]}};
   ASSERT_HSA(hsa_amd_vmem_set_access(va, 3 * kBytes, both, 2));
   number(whole, 7);
   // From the first half to the second, named by the address of the other mapping.
@@ -148,7 +150,8 @@ TEST_F(NpuQueue, GpuMemoryIsAnOperandAndTheGpuSeesTheResult) {
   void* va = nullptr;
   ASSERT_HSA(hsa_amd_vmem_address_reserve(&va, 2 * kBytes, 0, 0));
   ASSERT_HSA(hsa_amd_vmem_map(va, 2 * kBytes, 0, handle, 0));
-  const hsa_amd_memory_access_desc_t both[] = {{HSA_ACCESS_PERMISSION_RW, gpus[0]}, {HSA_ACCESS_PERMISSION_RW, npu}};
+  const hsa_amd_memory_access_desc_t both[] = {{HSA_ACCESS_PERMISSION_RW, gpus[0]},
+                                               {HSA_ACCESS_PERMISSION_RW, npu}};
   ASSERT_HSA(hsa_amd_vmem_set_access(va, 2 * kBytes, both, 2));
   auto* vram = static_cast<uint32_t*>(va);
   auto* staging = static_cast<uint32_t*>(allocate_shared(kBytes));
