@@ -52,6 +52,11 @@ Result<UniqueFd> Buffer::open_description(Hold hold, bool writable) {
   return description;
 }
 
+void Buffer::clear() {
+  if (!touched()) return;
+  ::fallocate(memfd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size_bytes_));
+}
+
 bool Buffer::held_by(Hold hold) const {
   if (!touched()) return false;
   struct flock lock = lock_byte(hold, F_WRLCK);

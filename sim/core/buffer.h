@@ -44,6 +44,8 @@ class Buffer {
   Result<UniqueFd> open_description(Hold hold, bool writable);
   // Does any client still have a descriptor or mapping of that kind?
   bool held_by(Hold hold) const;
+  // All bytes become zero, and the pages are given back to the host.
+  void clear();
   // Was a memfd ever made? (An untouched buffer costs no descriptor.)
   bool touched() const { return touched_.load(std::memory_order_acquire); }
 

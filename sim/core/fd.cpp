@@ -43,6 +43,8 @@ Result<UniqueFd> make_memfd(const char* name, std::uint64_t size_bytes) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return last_errno();
   if (::ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) return last_errno();
+  // Clients get descriptors of it: none may cut off pages that the server has mapped.
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return last_errno();
   return fd;
 }
 

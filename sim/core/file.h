@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -72,8 +73,14 @@ class File : public std::enable_shared_from_this<File> {
   // Does the driver have read(2) and poll(2)? Without, read fails with EINVAL and poll reports the file as
   // ready, as fs/read_write.c and fs/select.c do.
   virtual bool has_read() const { return false; }
-  // Runs once when the last descriptor is gone; no locks held.
+  // Runs once when the last descriptor is gone and nobody holds the file any more; no locks held.
   virtual void release() {}
+  // For drivers that keep a file alive beyond its descriptors, as fget() does. Every hold is let go once,
+  // without locks.
+  void hold() { holds_.fetch_add(1); }
+  void let_go() {
+    if (holds_.fetch_sub(1) == 1) release();
+  }
 
   FileId id() const { return id_; }
 
@@ -89,6 +96,7 @@ class File : public std::enable_shared_from_this<File> {
  private:
   friend class FileTable;
   FileId id_;
+  std::atomic<unsigned> holds_{1};  // the descriptors count as one
   mutable std::mutex read_mutex_;
   std::deque<std::vector<std::byte>> read_queue_;  // guarded by read_mutex_
   std::function<void()> read_notify_;              // guarded by read_mutex_

@@ -95,7 +95,7 @@ void FileTable::remove(FileId id) {
   }
   if (entry.watch != 0) reactor_.unwatch(entry.watch);
   entry.file->set_read_notify(nullptr);
-  entry.file->release();
+  entry.file->let_go();
 }
 
 std::vector<FileRef> FileTable::all() const {

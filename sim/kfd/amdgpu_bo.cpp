@@ -56,9 +56,12 @@ Result<std::shared_ptr<AmdgpuBo>> AmdgpuBo::create(Gpu& gpu, const Call* call, c
 }
 
 AmdgpuBo::AmdgpuBo(Gpu& gpu, BoSpec spec, BufferRef buffer)
-    : drm::GemObject(gpu, spec.size_bytes), gpu_(gpu), spec_(std::move(spec)), buffer_(std::move(buffer)) {}
+    : drm::GemObject(gpu, spec.size_bytes), gpu_(gpu), spec_(std::move(spec)), buffer_(std::move(buffer)) {
+  if (spec_.kind == BoKind::kVram) gpu_.remember_vram(buffer_);
+}
 
 AmdgpuBo::~AmdgpuBo() {
+  if (spec_.kind == BoKind::kVram) gpu_.forget_vram(*buffer_);
   gpu_.retire_bo(spec_.kind, buffer_, spec_.size_bytes);
 }
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "sim/kfd/kfd_file.h"
 
@@ -51,7 +52,9 @@ bool process_exists(pid_t pid) {
 Outcome KfdFile::criu_process_info(kfd_ioctl_criu_args& args) {
   KfdProcess& process = this->process();
   if (process.devices().empty()) return Errno(ENODEV);
-  process.pause_queues();
+  if (!std::exchange(process.queues_paused, true)) {
+    process.evict_queues_locked(KFD_QUEUE_EVICTION_CRIU_CHECKPOINT);
+  }
   args.pid = static_cast<std::uint32_t>(process.client()->pid());
   args.num_devices = static_cast<std::uint32_t>(process.devices().size());
   std::uint64_t private_bytes = kCriuProcessBytes + args.num_devices * kCriuDeviceBytes;
@@ -78,8 +81,8 @@ Outcome KfdFile::criu_op(Call&, kfd_ioctl_criu_args& args) {
     case KFD_CRIU_OP_PROCESS_INFO:
       return criu_process_info(args);
     case KFD_CRIU_OP_UNPAUSE:
-      if (!process().queues_paused()) return Errno(EINVAL);
-      process().unpause_queues();
+      if (!std::exchange(process().queues_paused, false)) return Errno(EINVAL);
+      process().restore_queues_locked();
       return 0;
     case KFD_CRIU_OP_RESUME:
       if (!process_exists(static_cast<pid_t>(args.pid)) ||

@@ -76,6 +76,48 @@ std::uint64_t Gpu::available_memory_bytes() {
   return align_down(saturating_subtract(vram_size_bytes_, taken), kAvailabilityGranule);
 }
 
+void Gpu::reset(bool vram_lost) {
+  std::vector<std::function<void(bool)>> observers;
+  {
+    const std::lock_guard lock(reset_mutex_);
+    observers = reset_observers_;
+    if (vram_lost) {
+      for (const auto& [key, buffer] : vram_buffers_) {
+        if (const BufferRef alive = buffer.lock()) alive->clear();
+      }
+    }
+  }
+  ++reset_count_;
+  if (vram_lost) ++vram_lost_count_;
+  for (const auto& observer : observers) observer(vram_lost);
+}
+
+void Gpu::on_reset(std::function<void(bool vram_lost)> observer) {
+  const std::lock_guard lock(reset_mutex_);
+  reset_observers_.push_back(std::move(observer));
+}
+
+void Gpu::leave_vram(std::uint64_t bytes) {
+  const std::lock_guard lock(reset_mutex_);
+  vram_used_bytes_ -= taken_away_bytes_;
+  vram_rounded_bytes_ -= align_up(taken_away_bytes_, kAvailabilityGranule);
+  const std::uint64_t usable = saturating_subtract(vram_size_bytes_, reserved_for_page_tables_bytes_);
+  const std::uint64_t left = saturating_subtract(usable, vram_used_bytes_.load());
+  taken_away_bytes_ = saturating_subtract(left, bytes);
+  vram_used_bytes_ += taken_away_bytes_;
+  vram_rounded_bytes_ += align_up(taken_away_bytes_, kAvailabilityGranule);
+}
+
+void Gpu::remember_vram(const BufferRef& buffer) {
+  const std::lock_guard lock(reset_mutex_);
+  vram_buffers_.emplace(buffer.get(), buffer);
+}
+
+void Gpu::forget_vram(const Buffer& buffer) {
+  const std::lock_guard lock(reset_mutex_);
+  vram_buffers_.erase(&buffer);
+}
+
 Result<void> Gpu::reserve(BoKind kind, std::uint64_t size_bytes) {
   if (try_reserve(kind, size_bytes)) return {};
   // Clients may have dropped mappings of dead BOs since the last look.

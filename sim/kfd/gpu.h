@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/drm/device.h"
@@ -71,6 +73,15 @@ class Gpu : public drm::Device {
   std::uint64_t available_memory_bytes();
   // The GPU's 100 MHz counter (AMDKFD_IOC_GET_CLOCK_COUNTERS, AMDGPU_INFO_TIMESTAMP, SDMA timestamps).
   std::uint64_t clock_counter() const;
+  // A reset of the whole GPU (amdgpu_device.c: amdgpu_device_gpu_recover): what runs on it is lost, and with
+  // `vram_lost` the contents of VRAM too. Observers are told afterwards, without locks.
+  void reset(bool vram_lost);
+  void on_reset(std::function<void(bool vram_lost)> observer);
+  std::uint32_t reset_count() const { return reset_count_.load(); }
+  std::uint32_t vram_lost_count() const { return vram_lost_count_.load(); }
+  // Takes VRAM away until `bytes` are left for allocations (Limits::kNone: gives it back).
+  void leave_vram(std::uint64_t bytes);
+
   // Accounts a BO's memory. ENOMEM.
   Result<void> reserve(BoKind kind, std::uint64_t size_bytes);
   // Gives a dying BO's memory back, as soon as no client has its pages mapped any more.
@@ -87,6 +98,7 @@ class Gpu : public drm::Device {
                                 const MmapRequest& request) override;
 
  private:
+  friend class AmdgpuBo;
   // Pages of dead BOs that clients still map.
   struct RetiredBo {
     BoKind kind;
@@ -102,6 +114,9 @@ class Gpu : public drm::Device {
   void unreserve(BoKind kind, std::uint64_t size_bytes);
   // Returns whether any are left.
   bool sweep_retired();
+  // The pages of VRAM BOs, to be lost in a reset.
+  void remember_vram(const BufferRef& buffer);
+  void forget_vram(const Buffer& buffer);
   bool uses_vram(BoKind kind) const { return kind == BoKind::kVram && !prefers_gtt(); }
   bool uses_gtt(BoKind kind) const {
     return kind == BoKind::kGtt || (kind == BoKind::kVram && prefers_gtt());
@@ -116,6 +131,12 @@ class Gpu : public drm::Device {
   std::atomic<std::uint64_t> vram_used_bytes_{0};
   std::atomic<std::uint64_t> vram_rounded_bytes_{0};
   std::atomic<std::uint64_t> gtt_used_bytes_{0};
+  std::atomic<std::uint32_t> reset_count_{0};
+  std::atomic<std::uint32_t> vram_lost_count_{0};
+  std::mutex reset_mutex_;
+  std::vector<std::function<void(bool)>> reset_observers_;                 // guarded by reset_mutex_
+  std::uint64_t taken_away_bytes_ = 0;                                     // guarded by reset_mutex_
+  std::unordered_map<const Buffer*, std::weak_ptr<Buffer>> vram_buffers_;  // guarded by reset_mutex_
 };
 
 }  // namespace understudy::kfd

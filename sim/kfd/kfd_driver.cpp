@@ -4,6 +4,7 @@
 
 #include "sim/kfd/engine/gpu_scheduler.h"
 #include "sim/kfd/engine/plugin_host.h"
+#include "sim/kfd/gpu_controls.h"
 #include "sim/kfd/topology/process_attributes.h"
 
 namespace understudy::kfd {
@@ -20,6 +21,7 @@ KfdDriver::KfdDriver(Machine& machine, std::vector<std::shared_ptr<Gpu>> gpus, u
   machine.clients().on_gone([this, alive = std::weak_ptr(alive_)](const ClientRef& client) {
     if (!alive.expired()) client_gone(*client);
   });
+  add_gpu_controls(*this, alive_);
 }
 
 // Queues end while the schedulers and the plug-in they use still exist.

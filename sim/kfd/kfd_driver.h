@@ -24,6 +24,7 @@ namespace understudy::kfd {
 // KFD minors at which behaviour changed without a number of its own; the kernel they came with.
 inline constexpr unsigned kFirstMinorOf6_8 = 15;
 inline constexpr unsigned kFirstMinorOf6_12 = 17;
+inline constexpr unsigned kFirstMinorOf6_17 = 18;
 inline constexpr unsigned kFirstMinorOf7 = 19;
 
 namespace engine {

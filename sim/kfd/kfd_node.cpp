@@ -16,7 +16,9 @@ dev_t KfdNode::device_number() const {
   return makedev(kMajor, 0);
 }
 
+// Since 7.0 there is no process object without a GPU.
 Result<FileRef> KfdNode::open(const Caller& caller, int) {
+  if (driver_->gpus().empty() && driver_->kfd_minor() >= kFirstMinorOf7) return Errno(EINVAL);
   return FileRef(std::make_shared<KfdFile>(driver_, driver_->ensure_process(caller.client), device_number()));
 }
 

@@ -1,7 +1,7 @@
 // KfdNode: /dev/kfd.
 //
-// Owner: Machine. Units: none. Errors: open never fails here (the process object needs no memory worth
-// refusing). Thread-safety: all methods from any thread. Mirrors: amdkfd/kfd_chardev.c: kfd_open.
+// Owner: Machine. Units: none. Errors: EINVAL from open when there is no GPU, on newer kernels.
+// Thread-safety: all methods from any thread. Mirrors: amdkfd/kfd_chardev.c: kfd_open.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,9 @@
 #include "sim/kfd/kfd_process.h"
 
+#include <time.h>
+
 #include <atomic>
+#include <cstdio>
 
 #include "sim/kfd/kfd_driver.h"
 
@@ -9,6 +12,12 @@ namespace {
 
 // Before 7.0 only the largest kmalloc() bounds a wait: 4 MiB of 56 bytes each.
 constexpr std::uint32_t kMaxWaitersOf6 = 4 * 1024 * 1024 / 56;
+
+long long boottime_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<long long>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
 
 std::uint64_t next_key() {
   static std::atomic<std::uint64_t> next{1};
@@ -93,27 +102,52 @@ std::shared_ptr<KfdMemory> KfdProcess::memory_at(std::uint64_t address, std::uin
   return nullptr;
 }
 
-void KfdProcess::pause_queues() {
-  queues_paused_ = true;
-  queues_.set_paused(true);
+void KfdProcess::evict_queues(std::uint32_t trigger) {
+  const std::lock_guard lock(mutex_);
+  evict_queues_locked(trigger);
 }
 
-void KfdProcess::unpause_queues() {
-  queues_paused_ = false;
-  queues_.set_paused(false);
+void KfdProcess::restore_queues() {
+  const std::lock_guard lock(mutex_);
+  restore_queues_locked();
+}
+
+void KfdProcess::evict_queues_locked(std::uint32_t trigger) {
+  for (const ProcessDevice& device : devices_) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%lld -%d %x %u", boottime_ns(), client_->pid(), device.gpu.gpu_id(),
+                  trigger);
+    driver_.smi_events(device.gpu).report(client_->pid(), uapi::kfd::KFD_SMI_EVENT_QUEUE_EVICTION, text);
+  }
+  queues_.pause();
+}
+
+void KfdProcess::restore_queues_locked() {
+  for (const ProcessDevice& device : devices_) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%lld -%d %x", boottime_ns(), client_->pid(), device.gpu.gpu_id());
+    driver_.smi_events(device.gpu).report(client_->pid(), uapi::kfd::KFD_SMI_EVENT_QUEUE_RESTORE, text);
+  }
+  queues_.resume();
 }
 
 // kfd_process.c: kfd_process_notifier_release_internal and kfd_process_wq_release: queues first, then events,
 // then memory in every page table, then the render files.
 void KfdProcess::terminate() {
   events_->clear();
-  const std::lock_guard lock(mutex_);
-  queues_.destroy_all();
-  for (ProcessDevice& device : devices_) {
-    for (auto& [index, memory] : device.memory.all()) memory->unmap_everywhere();
+  std::vector<std::shared_ptr<AmdgpuFile>> files;
+  {
+    const std::lock_guard lock(mutex_);
+    queues_.destroy_all();
+    for (ProcessDevice& device : devices_) {
+      for (auto& [index, memory] : device.memory.all()) memory->unmap_everywhere();
+    }
+    for (ProcessDevice& device : devices_) {
+      (void)device.memory.take_all();
+      if (device.file) files.push_back(std::move(device.file));
+    }
   }
-  for (ProcessDevice& device : devices_) (void)device.memory.take_all();
-  for (ProcessDevice& device : devices_) device.file.reset();
+  for (const auto& file : files) file->let_go();
 }
 
 }  // namespace understudy::kfd

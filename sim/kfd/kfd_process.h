@@ -92,10 +92,8 @@ class KfdProcess : public std::enable_shared_from_this<KfdProcess> {
   std::shared_ptr<KfdMemory> memory(KfdHandle handle);
   // Of the GPUs with ACQUIRE_VM.
   std::vector<std::shared_ptr<GpuVm>> vms() const;
-  // A debugger or checkpointer stops all queues for a while.
-  void pause_queues();
-  void unpause_queues();
-  bool queues_paused() const { return queues_paused_; }
+  // Set between CRIU's PROCESS_INFO and UNPAUSE.
+  bool queues_paused = false;
 
   KfdHandle signal_handle;  // the event page's, which cannot be freed
   bool has_signal_handle = false;
@@ -105,6 +103,14 @@ class KfdProcess : public std::enable_shared_from_this<KfdProcess> {
 
   // The memory whose address range holds the given one, on any GPU; null when there is none. Takes mutex().
   std::shared_ptr<KfdMemory> memory_at(std::uint64_t address, std::uint64_t size_bytes);
+
+  // Stops all queues on all GPUs and tells watchers (kfd_process_evict_queues), and the reverse. `trigger`:
+  // KFD_QUEUE_EVICTION_*. Take mutex().
+  void evict_queues(std::uint32_t trigger);
+  void restore_queues();
+  // The same for who holds mutex() already.
+  void evict_queues_locked(std::uint32_t trigger);
+  void restore_queues_locked();
 
   // The address space (or the secondary context) is gone: queues stop, memory is released. Takes mutex().
   void terminate();
@@ -119,7 +125,6 @@ class KfdProcess : public std::enable_shared_from_this<KfdProcess> {
   const std::shared_ptr<Svm> svm_;
   std::vector<ProcessDevice> devices_;
   Queues queues_;
-  bool queues_paused_ = false;
 };
 
 }  // namespace understudy::kfd

@@ -114,6 +114,7 @@ Outcome KfdFile::acquire_vm(Call& call, kfd_ioctl_acquire_vm_args& args) {
   if (device.file) return device.file == amdgpu_file ? Outcome(0) : Outcome(Errno(EBUSY));
   if (!amdgpu_file) return Errno(EINVAL);
   TRY(amdgpu_file->make_compute_vm(process().key()));
+  amdgpu_file->hold();
   device.file = amdgpu_file;
   char text[64];
   std::snprintf(text, sizeof text, "%x %.15s", call.client().pid(), call.client().name().c_str());

@@ -147,7 +147,7 @@ Outcome KfdFile::get_queue_wave_state(Call&, kfd_ioctl_get_queue_wave_state_args
   const std::lock_guard lock(process().mutex());
   const Queue* queue = process().queues().find(args.queue_id);
   if (queue == nullptr) return Errno(EFAULT);
-  const bool stopped = !queue->properties.is_active() || process().queues_paused();
+  const bool stopped = !queue->properties.is_active() || process().queues_paused;
   if (queue->properties.is_sdma() || !stopped) return Errno(EINVAL);
   args.ctl_stack_used_size = 0;
   args.save_area_used_size = 0;

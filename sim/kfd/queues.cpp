@@ -218,6 +218,7 @@ Result<void> Queues::start(Queue& queue) {
     driver.report_vm_fault(gpu, *client, *events, fault);
   };
   queue.hardware = TRY(engine::HardwareQueue::create(std::move(setup)));
+  queue.hardware->set_paused(pauses_ > 0);
   scheduler.add(queue.hardware);
   return {};
 }
@@ -296,10 +297,16 @@ Result<void> Queues::set_gws(std::uint32_t id, bool attach) {
   return {};
 }
 
-void Queues::set_paused(bool paused) {
+void Queues::pause() {
+  if (pauses_++ > 0) return;
+  for (const auto& [id, queue] : queues_.all()) queue->hardware->set_paused(true);
+}
+
+void Queues::resume() {
+  if (--pauses_ > 0) return;
   for (const auto& [id, queue] : queues_.all()) {
-    queue->hardware->set_paused(paused);
-    if (!paused) driver_.scheduler(queue->device->gpu).kick();
+    queue->hardware->set_paused(false);
+    driver_.scheduler(queue->device->gpu).kick();
   }
 }
 

@@ -66,8 +66,9 @@ class Queues {
   std::size_t count_on(const Gpu& gpu) const;
   const std::map<std::uint32_t, std::unique_ptr<Queue>>& all() const { return queues_.all(); }
   void destroy_all();
-  // A debugger or checkpointer stops all queues for a while.
-  void set_paused(bool paused);
+  // Evictions nest: queues (also later ones) stand still until each pause has been resumed.
+  void pause();
+  void resume();
 
  private:
   struct DeviceState {
@@ -86,6 +87,7 @@ class Queues {
   KfdDriver& driver_;
   KfdProcess& process_;
   std::vector<DeviceState> device_states_;  // by GPU index
+  unsigned pauses_ = 0;
   IdTable<std::unique_ptr<Queue>> queues_{0, kMaxQueueIds - 1};
 };
 

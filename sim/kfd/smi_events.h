@@ -23,6 +23,7 @@ class SmiFile : public File {
   SmiFile(pid_t watcher, bool privileged) : watcher_(watcher), privileged_(privileged) {}
 
   std::string label() const override { return "kfd_smi_ev"; }
+  bool has_read() const override { return true; }
   void ioctl(const CallRef& call) override;  // ENOTTY
   // The mask of events wanted, 8 bytes: EFAULT for less.
   Result<std::size_t> write(const Caller& caller, std::span<const std::byte> bytes) override;

@@ -44,6 +44,13 @@ Result<drm::FenceRef> Context::fence(RingId ring, std::uint64_t sequence) const 
   return fence == found->second.fences.end() ? drm::FenceRef() : fence->second;
 }
 
+std::uint64_t Context::loss_flags(std::uint32_t resets, std::uint32_t vram_losses) const {
+  std::uint64_t flags = 0;
+  if (resets != resets_) flags |= AMDGPU_CTX_QUERY2_FLAGS_RESET;
+  if (vram_losses != vram_losses_) flags |= AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
+  return flags;
+}
+
 std::uint32_t Contexts::add(ContextRef context, LedgerEntry entry) {
   const std::lock_guard lock(mutex_);
   std::uint32_t id = 1;
@@ -84,7 +91,7 @@ Outcome AmdgpuFile::ctx(Call& call, drm_amdgpu_ctx& args) {
         return Errno(EACCES);
       }
       const std::uint32_t id =
-          contexts_.add(std::make_shared<Context>(priority),
+          contexts_.add(std::make_shared<Context>(priority, gpu().reset_count(), gpu().vram_lost_count()),
                         call.machine().ledger().open(ObjectKind::kContext, &call, "context on " + label()));
       args.out = {};
       args.out.alloc.ctx_id = id;
@@ -100,7 +107,13 @@ Outcome AmdgpuFile::ctx(Call& call, drm_amdgpu_ctx& args) {
       if (!context) return Errno(EINVAL);
       args.out = {};
       args.out.state.hangs = context->hangs;
-      args.out.state.reset_status = AMDGPU_CTX_NO_RESET;
+      const std::uint32_t resets = gpu().reset_count();
+      if (in.op == AMDGPU_CTX_OP_QUERY_STATE2) {
+        args.out.state.flags = context->loss_flags(resets, gpu().vram_lost_count());
+        return 0;
+      }
+      const bool is_new = context->resets_seen.exchange(resets) != resets;
+      args.out.state.reset_status = is_new ? AMDGPU_CTX_UNKNOWN_RESET : AMDGPU_CTX_NO_RESET;
       return 0;
     }
     case AMDGPU_CTX_OP_GET_STABLE_PSTATE: {

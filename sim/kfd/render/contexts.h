@@ -5,6 +5,7 @@
 // amdgpu_ctx_get_fence.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -26,7 +27,9 @@ struct RingId {
 
 class Context {
  public:
-  explicit Context(std::int32_t priority) : priority_(priority) {}
+  // What the GPU's counters of resets and VRAM losses showed when the context was made.
+  Context(std::int32_t priority, std::uint32_t resets, std::uint32_t vram_losses)
+      : resets_seen(resets), priority_(priority), resets_(resets), vram_losses_(vram_losses) {}
 
   std::int32_t priority() const { return priority_; }
   // Numbers the fence on its ring.
@@ -36,6 +39,10 @@ class Context {
 
   std::uint32_t stable_pstate = 0;
   std::uint32_t hangs = 0;
+  std::atomic<std::uint32_t> resets_seen;  // by the last QUERY_STATE
+
+  // AMDGPU_CTX_QUERY2_FLAGS_*, given the counters as they are now.
+  std::uint64_t loss_flags(std::uint32_t resets, std::uint32_t vram_losses) const;
 
  private:
   // amdgpu_sched_jobs: fences kept per ring.
@@ -45,6 +52,8 @@ class Context {
     std::map<std::uint64_t, drm::FenceRef> fences;
   };
   const std::int32_t priority_;
+  const std::uint32_t resets_;
+  const std::uint32_t vram_losses_;
   mutable std::mutex mutex_;
   std::map<RingId, Ring> rings_;  // guarded by mutex_
 };

@@ -40,8 +40,8 @@ struct Query {
 Outcome accel_working(const Query& query) {
   return query.answer(std::uint32_t{1});
 }
-Outcome zero_u32(const Query& query) {
-  return query.answer(std::uint32_t{0});
+Outcome vram_lost_counter(const Query& query) {
+  return query.answer(query.gpu().vram_lost_count());
 }
 Outcome zero_u64(const Query& query) {
   return query.answer(std::uint64_t{0});
@@ -368,7 +368,7 @@ constexpr QueryRow kQueries[] = {
     {AMDGPU_INFO_NUM_HANDLES, num_handles},
     {AMDGPU_INFO_SENSOR, sensor},
     {AMDGPU_INFO_NUM_VRAM_CPU_PAGE_FAULTS, zero_u64},
-    {AMDGPU_INFO_VRAM_LOST_COUNTER, zero_u32},
+    {AMDGPU_INFO_VRAM_LOST_COUNTER, vram_lost_counter},
     {AMDGPU_INFO_RAS_ENABLED_FEATURES, ras_enabled_features},
     {AMDGPU_INFO_VIDEO_CAPS, video_caps},
     {AMDGPU_INFO_MAX_IBS, max_ibs},
