@@ -113,6 +113,9 @@ Result<UniqueFd> FileTable::make_descriptor(const FileRef& file) {
   struct stat info {};
   if (::fstat(client_end.get(), &info) != 0) return last_errno();
   if (::fcntl(server_end.get(), F_SETFL, O_NONBLOCK) != 0) return last_errno();
+  // A node without read(2) is always ready, and reading it must not wait for a message that never comes.
+  const bool never_read = file->device_number() != 0 && !file->has_read();
+  if (never_read && ::shutdown(server_end.get(), SHUT_WR) != 0) return last_errno();
 
   const FileId id = add(file);
   char suffix[48];

@@ -18,11 +18,13 @@ class TestFile : public File {
   std::string label() const override { return "test"; }
   dev_t device_number() const override { return 0xe280; }
   void ioctl(const CallRef& call) override { call->finish(0); }
+  bool has_read() const override { return reads; }
   void release() override { released.set_value(); }
   Result<std::size_t> write(const Caller&, std::span<const std::byte> bytes) override {
     written.set_value({bytes.begin(), bytes.end()});
     return bytes.size();
   }
+  bool reads = true;
   std::promise<void> released;
   std::promise<std::vector<std::byte>> written;
 };
@@ -80,6 +82,18 @@ TEST_F(FileTableTest, QueuedReadsArriveAndPoll) {
   char text[16] = {};
   EXPECT_EQ(::read(fd.get(), text, sizeof text), 5);
   EXPECT_STREQ(text, "event");
+}
+
+TEST_F(FileTableTest, NodeWithoutReadIsReadyAndDoesNotBlock) {
+  file_->reads = false;
+  UniqueFd fd = files_.make_descriptor(file_).value();
+  pollfd poll{fd.get(), POLLIN | POLLOUT, 0};
+  EXPECT_EQ(::poll(&poll, 1, 0), 1);
+  EXPECT_EQ(poll.revents, POLLIN | POLLOUT);
+  char byte = 0;
+  EXPECT_EQ(::read(fd.get(), &byte, 1), 0);
+  fd.reset();
+  file_->released.get_future().wait();
 }
 
 TEST_F(FileTableTest, WritesReachTheFile) {

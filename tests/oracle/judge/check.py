@@ -31,6 +31,18 @@ class Row:
     not_compared: dict = field(default_factory=dict)  # sequence -> reason
 
 
+def problem_with(understudy, door):
+    """Why the door cannot be used on this host, or None."""
+    try:
+        done = subprocess.run([str(understudy), "run", "--door", door, "--cpu-only", "--", "true"], text=True,
+                              capture_output=True, timeout=60)
+    except FileNotFoundError:
+        raise CheckError(f"{understudy} is not built") from None
+    except subprocess.TimeoutExpired:
+        return "a machine behind it does not end"
+    return None if done.returncode == 0 else done.stderr.strip() or f"exit status {done.returncode}"
+
+
 def run_machine(understudy, probe, place, door, program, extra):
     nodes = [word for name, path in place.nodes.items() for word in ("--node", f"{name}={path}")]
     with tempfile.NamedTemporaryFile("w", suffix=".program") as file:
