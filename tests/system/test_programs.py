@@ -24,6 +24,23 @@ def test_rocminfo_lists_the_gpus(understudy, gpus, names):
 
 
 @pytest.mark.skipif(not shutil.which("rocminfo"), reason="rocminfo is not installed")
+def test_rocminfo_shows_the_gpus_properties(understudy):
+    gpu = understudy.run("--gpu", "gfx90a", "--", "rocminfo").stdout.split("Agent 2")[1]
+    assert re.search(r"Compute Unit: +104\b", gpu)
+    assert re.search(r"Marketing Name: +AMD Instinct MI210\b", gpu)
+    assert re.search(r"L2: +8192\(", gpu)
+    assert re.search(r"Segment: +GLOBAL; FLAGS: COARSE GRAINED\s+Size: +6\d{7}\(", gpu), gpu
+    assert "amdgcn-amd-amdhsa--gfx90a" in gpu
+
+
+def test_gpus_of_a_hive_are_linked_to_each_other(understudy):
+    links = understudy.run("--gpu", "gfx90a:4", "--", "sh", "-c",
+                           "cat /sys/class/kfd/kfd/topology/nodes/1/io_links/*/properties").stdout
+    # To the CPU by PCIe (2), to each of the others by xGMI (11).
+    assert sorted(re.findall(r"^type (\d+)$", links, re.MULTILINE)) == ["11", "11", "11", "2"]
+
+
+@pytest.mark.skipif(not shutil.which("rocminfo"), reason="rocminfo is not installed")
 @pytest.mark.parametrize("gpu", ["gfx942", "gfx1100", "gfx1151", "gfx1201"])
 def test_old_rocr_keeps_only_the_cpu_of_newer_gpus(understudy, gpu):
     result = understudy.run("--gpu", gpu, "--", "rocminfo")

@@ -74,6 +74,21 @@ def gpu_ids(fd):
     return [struct.unpack_from("I", entries.raw, 56 * i + 48)[0] for i in range(count)]
 
 
+def acquire_vm(fd, render):
+    call(fd, ACQUIRE_VM, struct.pack("II", render, gpu_ids(fd)[0]))
+
+
+def alloc_vram(fd, size, address=0x100000000):
+    """A handle of the first GPU's memory."""
+    flags = 0x80000001  # WRITABLE | VRAM
+    out = call(fd, ALLOC_MEMORY_OF_GPU, struct.pack("QQQQII", address, size, 0, 0, gpu_ids(fd)[0], flags))
+    return struct.unpack("QQQQII", out)[2]
+
+
+def free_memory(fd, handle):
+    call(fd, FREE_MEMORY_OF_GPU, struct.pack("Q", handle))
+
+
 def drm_name(fd):
     name = ctypes.create_string_buffer(32)
     call(fd, DRM_VERSION, struct.pack("iii4xQQQQQQ", 0, 0, 0, 31, ctypes.addressof(name), 0, 0, 0, 0))
