@@ -21,12 +21,10 @@ namespace {
 class AdministrationLine {
  public:
   explicit AdministrationLine(const std::string& machine_name) : name_(machine_name) {
-    const std::optional<MachineInfo> machine = find_machine(machine_name);
-    if (!machine)
-      throw UsageError(fmt::format("no machine '{}' is up (understudy ps lists them)", machine_name));
+    const MachineInfo machine = require_machine(machine_name);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    const std::string path = machine->root + "/ctl";
+    const std::string path = machine.root + "/ctl";
     if (path.size() >= sizeof address.sun_path) throw UsageError(fmt::format("{}: path too long", path));
     std::memcpy(address.sun_path, path.data(), path.size());
     socket_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));

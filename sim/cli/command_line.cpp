@@ -232,6 +232,12 @@ int dispatch(int argc, char** argv, const MachineComposer& compose) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
+    const auto known = app.get_subcommands([](const CLI::App*) { return true; });
+    const std::string word = words.own.empty() ? "-" : words.own[0];
+    if (word[0] != '-' && std::none_of(known.begin(), known.end(), [&word](const CLI::App* command) {
+          return command->get_name() == word;
+        }))
+      throw UsageError(fmt::format("unknown command '{}' (understudy --help lists them)", word));
     throw UsageError(fmt::format("{} (understudy --help shows what is accepted)", error.what()));
   }
   for (const CLI::App* command : {static_cast<const CLI::App*>(run), static_cast<const CLI::App*>(exec)}) {

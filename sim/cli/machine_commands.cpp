@@ -22,15 +22,6 @@ namespace {
 constexpr std::chrono::seconds kStopPatience{15};
 constexpr std::chrono::milliseconds kPause{5};
 
-MachineInfo require_machine(const std::string& name) {
-  std::optional<MachineInfo> machine = find_machine(name);
-  if (machine) return std::move(*machine);
-  std::string names;
-  for (const MachineInfo& other : running_machines()) names += (names.empty() ? "" : ", ") + other.name;
-  throw UsageError(fmt::format("no machine '{}' is up ({})", name,
-                               names.empty() ? "none is: start one with understudy serve" : "up: " + names));
-}
-
 }  // namespace
 
 int exec_command(const std::string& name, const std::vector<std::string>& command) {
@@ -40,7 +31,8 @@ int exec_command(const std::string& name, const std::vector<std::string>& comman
 }
 
 int ps_command() {
-  const std::vector<MachineInfo> machines = running_machines();
+  std::vector<MachineInfo> machines = running_machines();
+  std::erase_if(machines, [](const MachineInfo& machine) { return !machine.is_ready; });
   if (machines.empty()) return 0;
   fmt::print("{:<16} {:>8} {:<7} {:<6} {:<28} {}\n", "NAME", "PID", "DOOR", "SEED", "DEVICES", "ROOT");
   for (const MachineInfo& machine : machines) {

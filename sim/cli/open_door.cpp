@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/cli/usage_error.h"
+#include "sim/door/cuse/cuse_door.h"
 #include "sim/door/fuse/fuse_door.h"
 #include "sim/door/socket/socket_door.h"
 
@@ -28,6 +29,14 @@ OpenedDoor open_door(DoorChoice choice, Machine& machine, const std::string& mou
                       opened.why_not_fuse));
   }
   std::string why;
+  if (choice == DoorChoice::kCuse) {
+    Result<std::unique_ptr<door::CuseDoor>> cuse = door::CuseDoor::create(machine, mount_point, &why);
+    if (!cuse)
+      throw UsageError(
+          fmt::format("the cuse door does not open: {} (it needs root and: modprobe cuse)", why));
+    opened.door = std::move(cuse).value();
+    return opened;
+  }
   Result<std::unique_ptr<door::SocketDoor>> socket = door::SocketDoor::create(machine, mount_point, &why);
   if (!socket) throw UsageError(fmt::format("the socket door does not open: {}", why));
   opened.door = std::move(socket).value();

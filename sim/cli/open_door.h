@@ -19,7 +19,7 @@ struct OpenedDoor {
   std::string why_not_fuse;
 };
 
-// `mount_point` is where the tree is mounted; usually the root's own.
+// The tree appears at the existing directory `mount_point`.
 OpenedDoor open_door(DoorChoice choice, Machine& machine, const std::string& mount_point);
 
 // Throws when a tree cannot be mounted at `directory`: missing, in use, not empty.

@@ -11,10 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -25,15 +27,24 @@ extern char** environ;
 namespace understudy::cli {
 namespace {
 
+constexpr const char* kInfoFile = "/info";
+constexpr const char* kMountLink = "/mount";
+constexpr std::chrono::seconds kStartPatience{10};
+constexpr std::chrono::milliseconds kPause{5};
+
 // Only the user's own, unless root's: its clients may drop their privileges and must still get in.
 mode_t directory_mode() {
   return ::geteuid() == 0 ? 0711 : 0700;
 }
 
+// The socket door writes a few hundred files for each GPU, which memory takes faster than a disk.
 std::string registry_path() {
   const char* runtime = ::getenv("XDG_RUNTIME_DIR");
-  const bool usable = runtime != nullptr && runtime[0] == '/' && ::access(runtime, W_OK | X_OK) == 0;
-  return fmt::format("{}/understudy-{}", usable ? runtime : "/tmp", ::geteuid());
+  for (const char* directory : {runtime, "/dev/shm"}) {
+    if (directory != nullptr && directory[0] == '/' && ::access(directory, W_OK | X_OK) == 0)
+      return fmt::format("{}/understudy-{}", directory, ::geteuid());
+  }
+  return fmt::format("/tmp/understudy-{}", ::geteuid());
 }
 
 [[noreturn]] void fail(const std::string& what, const std::string& path) {
@@ -129,12 +140,10 @@ void unmount(const std::string& path) {
 }
 
 void clear_away(const std::string& root) {
-  std::string tree = root + "/fs";
-  // A link to a mount point of the user's choice (--mount).
-  char target[PATH_MAX];
-  const ssize_t length = ::readlink(tree.c_str(), target, sizeof target);
-  if (length > 0) tree.assign(target, static_cast<std::size_t>(length));
-  unmount(tree);
+  unmount(root + "/fs");
+  char mount_point[PATH_MAX];
+  const ssize_t length = ::readlink((root + kMountLink).c_str(), mount_point, sizeof mount_point);
+  if (length > 0) unmount(std::string(mount_point, static_cast<std::size_t>(length)));
   // Never across a mount that would not go.
   ::nftw(root.c_str(), &remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
@@ -143,7 +152,8 @@ MachineInfo read_info(const std::string& name, const std::string& root) {
   MachineInfo info;
   info.name = name;
   info.root = root;
-  std::ifstream file(root + "/info");
+  std::ifstream file(root + kInfoFile);
+  info.is_ready = file.is_open();
   std::map<std::string, std::string> values;
   for (std::string line; std::getline(file, line);) {
     const std::size_t equals = line.find('=');
@@ -194,13 +204,23 @@ MachineRoot MachineRoot::create(const std::string& name) {
   }
   MachineRoot root(path, std::move(lock));
   if (::mkdir(root.tree_path().c_str(), 0755) != 0) fail("cannot make the directory", root.tree_path());
+  // There from the start, so that `stop` can hold it while the machine goes.
+  std::ofstream(root.report_path()).flush();
   return root;
 }
 
 void MachineRoot::write_info(const MachineInfo& info) const {
-  std::ofstream file(path_ + "/info");
+  const std::string complete = path_ + kInfoFile;
+  const std::string partial = complete + ".new";
+  std::ofstream file(partial);
   file << "supervisor=" << info.supervisor << "\ndoor=" << info.door << "\ndevices=" << info.devices
        << "\nseed=" << info.seed << "\n";
+  file.close();
+  ::rename(partial.c_str(), complete.c_str());
+}
+
+void MachineRoot::note_mount(const std::string& mount_point) const {
+  (void)!::symlink(mount_point.c_str(), (path_ + kMountLink).c_str());
 }
 
 void MachineRoot::remove(const std::string& path) {
@@ -218,6 +238,20 @@ std::optional<MachineInfo> find_machine(const std::string& name) {
     if (machine.name == name) return std::move(machine);
   }
   return std::nullopt;
+}
+
+MachineInfo require_machine(const std::string& name) {
+  const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
+  while (std::optional<MachineInfo> machine = find_machine(name)) {
+    if (machine->is_ready) return std::move(*machine);
+    if (std::chrono::steady_clock::now() > deadline)
+      throw UsageError(fmt::format("machine '{}' is still starting", name));
+    std::this_thread::sleep_for(kPause);
+  }
+  std::string names;
+  for (const MachineInfo& other : running_machines()) names += (names.empty() ? "" : ", ") + other.name;
+  throw UsageError(fmt::format("no machine '{}' is up ({})", name,
+                               names.empty() ? "none is: start one with understudy serve" : "up: " + names));
 }
 
 }  // namespace understudy::cli

@@ -70,6 +70,17 @@ std::string Report::text() const {
         "understudy: client {} (\"{}\") exited with {} object{} not given back (--leaks lists them)\n",
         process.first, process.second, count, count == 1 ? "" : "s");
   }
+  for (const AbruptEnd& end : abrupt_ends) {
+    text += fmt::format(
+        "understudy: client {} (\"{}\") was killed, crashed or called exec while it held {} object{}{}\n",
+        end.pid, end.name, end.held.size(), end.held.size() == 1 ? "" : "s",
+        list_leaks ? ":" : " (--leaks lists them)");
+    if (!list_leaks) continue;
+    for (const LedgerLine& line : end.held) {
+      text += fmt::format("  {}\n", line.label);
+      text += actor_line("made", line.made, started_ns);
+    }
+  }
   for (const door::ShimlessClient& client : shimless_clients) {
     text += fmt::format(
         "understudy: client {} (\"{}\") opened {} without the shim: no mmap and no descriptors from calls "
@@ -95,7 +106,8 @@ std::string Report::text() const {
 
 std::string Report::json() const {
   nlohmann::json root = {{"version", 1}, {"seed", seed}};
-  for (const char* list : {"findings", "shimless_clients", "leftover_clients", "unsupported_calls"})
+  for (const char* list :
+       {"findings", "abrupt_ends", "shimless_clients", "leftover_clients", "unsupported_calls"})
     root[list] = nlohmann::json::array();
   for (const Finding& finding : findings) {
     root["findings"].push_back({{"kind", finding_kind_name(finding.kind)},
@@ -103,6 +115,12 @@ std::string Report::json() const {
                                 {"call", actor_json(finding.actor, started_ns)},
                                 {"first", actor_json(finding.first, started_ns)},
                                 {"made", actor_json(finding.made, started_ns)}});
+  }
+  for (const AbruptEnd& end : abrupt_ends) {
+    nlohmann::json held = nlohmann::json::array();
+    for (const LedgerLine& line : end.held)
+      held.push_back({{"object", line.label}, {"made", actor_json(line.made, started_ns)}});
+    root["abrupt_ends"].push_back({{"pid", end.pid}, {"process", end.name}, {"held", std::move(held)}});
   }
   for (const door::ShimlessClient& client : shimless_clients)
     root["shimless_clients"].push_back(

@@ -21,8 +21,17 @@ struct LeftoverClient {
   bool ended_by_us = false;
 };
 
+// A client that was killed, crashed or became another program by exec while it held objects, which were
+// released.
+struct AbruptEnd {
+  pid_t pid = 0;
+  std::string name;
+  std::vector<LedgerLine> held;
+};
+
 struct Report {
   std::vector<Finding> findings;
+  std::vector<AbruptEnd> abrupt_ends;
   std::vector<door::ShimlessClient> shimless_clients;
   std::vector<LeftoverClient> leftover_clients;
   std::vector<Ledger::UnsupportedCall> unsupported_calls;

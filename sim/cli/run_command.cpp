@@ -56,7 +56,8 @@ UniqueFd go_to_background() {
   if (background < 0) throw UsageError(fmt::format("cannot fork: {}", std::strerror(errno)));
   if (background == 0) {
     ::setsid();
-    // Whoever waits for our output to end does not wait for the machine; what there is to say goes to `notify`.
+    // Whoever waits for our output to end does not wait for the machine; what there is to say goes to
+    // `notify`.
     detach_standard_descriptors();
     return notify;
   }

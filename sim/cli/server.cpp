@@ -32,6 +32,8 @@ constexpr milliseconds kSettlePatience{1000};
 // Between SIGTERM and SIGKILL to clients that outlive CMD.
 constexpr milliseconds kLeftoverPatience{500};
 constexpr milliseconds kPause{1};
+// A report that names more helps nobody.
+constexpr std::size_t kMaxAbruptEnds = 100;
 
 bool wait_for(milliseconds patience, const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -99,17 +101,22 @@ class Server {
   // Throws UsageError when the machine cannot start.
   void start() {
     started_ns_ = machine_.clock().now_ns();
+    // Before the drivers, who let go of what a dead client held.
+    machine_.clients().on_gone([this](const ClientRef& client) { note_abrupt_end(*client); });
     if (plan_.compose) plan_.compose(machine_, plan_.description);
     observation_.install();
-    OpenedDoor opened =
-        open_door(plan_.door, machine_, plan_.mount_point.empty() ? root_.tree_path() : plan_.mount_point);
+    OpenedDoor opened = open_door(plan_.door, machine_, root_.tree_path());
     door_ = std::move(opened.door);
+    if (!plan_.mount_point.empty()) {
+      root_.note_mount(plan_.mount_point);
+      second_door_ = open_door(DoorChoice::kFuse, machine_, plan_.mount_point).door;
+    }
     why_not_fuse_ = std::move(opened.why_not_fuse);
     Result<std::unique_ptr<door::ChannelServer>> channel =
         door::ChannelServer::create(machine_, *door_, root_.channel_path());
     if (!channel)
       throw UsageError(
-          fmt::format("cannot listen at {}: {} (set TMPDIR or XDG_RUNTIME_DIR to a shorter path?)",
+          fmt::format("cannot listen at {}: {} (is it too long? set XDG_RUNTIME_DIR to a shorter one)",
                       root_.channel_path(), std::strerror(channel.error().number())));
     channel_ = std::move(channel).value();
     channel_->set_administration([this](door::MessageKind kind, std::string_view payload) {
@@ -137,7 +144,15 @@ class Server {
     Report report;
     report.findings = machine_.ledger().findings();
     report.shimless_clients = door_->shimless_clients();
+    if (second_door_) {
+      for (door::ShimlessClient& client : second_door_->shimless_clients())
+        report.shimless_clients.push_back(std::move(client));
+    }
     report.leftover_clients = leftover;
+    {
+      const std::lock_guard lock(abrupt_ends_mutex_);
+      report.abrupt_ends = abrupt_ends_;
+    }
     report.unsupported_calls = machine_.ledger().unsupported_calls();
     report.seed = plan_.description.settings.seed;
     report.started_ns = started_ns_;
@@ -146,12 +161,23 @@ class Server {
     report.list_leaks = plan_.observation.list_leaks;
     report.drop_suppressed();
     channel_.reset();
+    second_door_.reset();
     door_.reset();
     observation_.finish();
     return report;
   }
 
  private:
+  // A client that exits in order says goodbye, and is asked about leaks then.
+  void note_abrupt_end(const Client& client) {
+    if (!client.has_shim() || client.said_goodbye()) return;
+    std::vector<LedgerLine> held = machine_.ledger().held_by(client);
+    if (held.empty()) return;
+    const std::lock_guard lock(abrupt_ends_mutex_);
+    if (abrupt_ends_.size() < kMaxAbruptEnds)
+      abrupt_ends_.push_back({client.pid(), client.name(), std::move(held)});
+  }
+
   std::vector<LeftoverClient> handle_leftover(bool end_clients) {
     std::vector<LeftoverClient> leftover;
     const std::vector<ClientRef> clients = live_clients(machine_);
@@ -172,8 +198,11 @@ class Server {
   Machine machine_;
   Observation observation_;
   std::unique_ptr<door::Door> door_;
+  std::unique_ptr<door::Door> second_door_;  // --mount
   std::unique_ptr<door::ChannelServer> channel_;
   std::string why_not_fuse_;
+  std::mutex abrupt_ends_mutex_;
+  std::vector<AbruptEnd> abrupt_ends_;  // guarded by abrupt_ends_mutex_
   std::uint64_t started_ns_ = 0;
 };
 

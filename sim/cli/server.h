@@ -27,7 +27,7 @@ struct ServerPlan {
   MachineDescription description;
   MachineComposer compose;
   DoorChoice door = DoorChoice::kAuto;
-  std::string mount_point;           // empty: the root's own
+  std::string mount_point;           // of a second tree; empty: none
   std::vector<std::string> command;  // empty: serve until told to stop
   std::string shim;
   bool report_as_json = false;

@@ -85,6 +85,9 @@ class Client {
   // True once the process has said hello through the shim.
   bool has_shim() const { return has_shim_.load(std::memory_order_relaxed); }
   void note_shim() { has_shim_.store(true, std::memory_order_relaxed); }
+  // True once the process has told, through the shim, that it is exiting in good order.
+  bool said_goodbye() const { return said_goodbye_.load(std::memory_order_relaxed); }
+  void note_goodbye() { said_goodbye_.store(true, std::memory_order_relaxed); }
 
   // Identity (st_dev, st_ino, ...) of what descriptor `fd` refers to in the client. EBADF when not open.
   Result<struct stat> stat_fd(int fd) const;
@@ -103,6 +106,7 @@ class Client {
   std::string image_;  // what exec changes: see ClientTable::resolve
   std::atomic<bool> gone_{false};
   std::atomic<bool> has_shim_{false};
+  std::atomic<bool> said_goodbye_{false};
   std::atomic<ClientMemory*> memory_{nullptr};
   std::mutex mutex_;
   std::vector<std::unique_ptr<ClientMemory>> memories_;  // guarded by mutex_

@@ -102,15 +102,23 @@ bool Ledger::was_destroyed(const std::string& key, Actor* by) const {
   return true;
 }
 
-void Ledger::note_exit(const Client& client) {
+std::vector<LedgerLine> Ledger::held_by(const Client& client) const {
+  std::vector<LedgerLine> held;
   const std::lock_guard lock(mutex_);
   for (const auto& [id, line] : live_) {
     if (line.made.client_id != client.id() || line.kind == ObjectKind::kFile || line.for_life) continue;
+    held.push_back(line);
+  }
+  return held;
+}
+
+void Ledger::note_exit(const Client& client) {
+  for (LedgerLine& line : held_by(client)) {
     Finding finding;
     finding.kind = FindingKind::kLeak;
     finding.text = line.label + " was never given back";
-    finding.made = line.made;
-    findings_.push_back(std::move(finding));
+    finding.made = std::move(line.made);
+    report(std::move(finding));
   }
 }
 

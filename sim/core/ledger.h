@@ -105,7 +105,9 @@ class Ledger {
   void note_destroyed(const std::string& key, const Call* call);
   bool was_destroyed(const std::string& key, Actor* by) const;
 
-  // The client is about to exit: what it made and still holds (files aside) is what it leaks.
+  // What the client made and still holds, files aside.
+  std::vector<LedgerLine> held_by(const Client& client) const;
+  // The client is about to exit: what it still holds is what it leaks.
   void note_exit(const Client& client);
   // A call that this machine answers as a kernel without the feature would; listed at the end of the run.
   void count_unsupported(const Call& call);

@@ -40,14 +40,27 @@ SysfsTree::Directory& SysfsTree::parent_of(std::string_view path, std::string_vi
 }
 
 void SysfsTree::put(std::string_view path, std::variant<Directory, Attribute, Link> what) {
-  const std::unique_lock lock(mutex_);
-  std::string_view leaf;
-  Directory& parent = parent_of(path, &leaf);
   auto entry = std::make_shared<Entry>();
-  entry->inode = next_inode_++;
   entry->what = std::move(what);
-  if (entry->is_directory() && parent.entries.contains(leaf)) return;
-  parent.entries.insert_or_assign(std::string(leaf), std::move(entry));
+  {
+    const std::unique_lock lock(mutex_);
+    std::string_view leaf;
+    Directory& parent = parent_of(path, &leaf);
+    if (entry->is_directory() && parent.entries.contains(leaf)) return;
+    entry->inode = next_inode_++;
+    parent.entries.insert_or_assign(std::string(leaf), entry);
+  }
+  changed(path, entry);
+}
+
+void SysfsTree::observe(Observer observer) {
+  const std::lock_guard lock(observer_mutex_);
+  observer_ = std::move(observer);
+}
+
+void SysfsTree::changed(std::string_view path, const EntryRef& entry) const {
+  const std::lock_guard lock(observer_mutex_);
+  if (observer_) observer_(path, entry);
 }
 
 void SysfsTree::directory(std::string_view path) {
@@ -88,11 +101,14 @@ void SysfsTree::link_to(std::string_view path, std::string_view to) {
 }
 
 void SysfsTree::remove(std::string_view path) {
-  const std::unique_lock lock(mutex_);
-  std::string_view leaf;
-  Directory& parent = parent_of(path, &leaf);
-  if (const auto found = parent.entries.find(leaf); found != parent.entries.end())
-    parent.entries.erase(found);
+  {
+    const std::unique_lock lock(mutex_);
+    std::string_view leaf;
+    Directory& parent = parent_of(path, &leaf);
+    if (const auto found = parent.entries.find(leaf); found != parent.entries.end())
+      parent.entries.erase(found);
+  }
+  changed(path, nullptr);
 }
 
 SysfsTree::EntryRef SysfsTree::find(std::string_view path) const {

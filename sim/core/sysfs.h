@@ -71,6 +71,10 @@ class SysfsTree {
   // A relative link at `path` to the tree path `to`.
   void link_to(std::string_view path, std::string_view to);
   void remove(std::string_view path);
+  // `observer` runs after every later change below the root, with what is now at `path` (null: removed), on
+  // the changing thread and without the tree's lock. One at a time; empty ends it.
+  using Observer = std::function<void(std::string_view path, const EntryRef& entry)>;
+  void observe(Observer observer);
 
   // "" is the root. Links are not followed.
   EntryRef find(std::string_view path) const;
@@ -83,9 +87,13 @@ class SysfsTree {
   static const Directory& populated(const Entry& directory);
   Directory& parent_of(std::string_view path, std::string_view* leaf);
   void put(std::string_view path, std::variant<Directory, Attribute, Link> what);
+  void changed(std::string_view path, const EntryRef& entry) const;
   mutable std::shared_mutex mutex_;
   std::shared_ptr<Entry> root_;
   std::uint64_t next_inode_ = 2;
+  // Held while the observer runs; a directory that it looks into may fill itself meanwhile.
+  mutable std::recursive_mutex observer_mutex_;
+  Observer observer_;  // guarded by observer_mutex_
 };
 
 }  // namespace understudy

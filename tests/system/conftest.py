@@ -159,8 +159,9 @@ def fuse_fails(identity):
 
 @pytest.fixture
 def runtime_directory():
-    # Short, because socket paths have 108 bytes; open, because it is any user's.
-    path = pathlib.Path(tempfile.mkdtemp(prefix="us-", dir="/tmp"))
+    # Short, because socket paths have 108 bytes; open, because it is any user's; in memory, as $XDG_RUNTIME_DIR is.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
+    path = pathlib.Path(tempfile.mkdtemp(prefix="us-", dir=memory))
     path.chmod(0o777)
     yield path
     shutil.rmtree(path, ignore_errors=True)

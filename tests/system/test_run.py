@@ -36,7 +36,7 @@ def test_standard_input_is_the_commands(understudy):
 
 def test_inherited_descriptors_reach_the_command_and_nobody_else(understudy):
     reader, writer = os.pipe()
-    result = understudy.run(*CPU, "--", "sh", "-c", f"echo through >&{writer}", pass_fds=[writer])
+    result = understudy.run(*CPU, "--", "bash", "-c", f"echo through >&{writer}", pass_fds=[writer])
     os.close(writer)
     assert result.returncode == 0 and os.read(reader, 100) == b"through\n"
     assert os.read(reader, 100) == b""
@@ -62,7 +62,8 @@ def test_ctrl_c_ends_command_and_machine(understudy):
 
 
 def test_a_command_that_handles_ctrl_c_keeps_its_machine(understudy):
-    script = "trap 'echo caught' INT; echo up; sleep 100; cat /sys/class/kfd/kfd/topology/generation_id"
+    script = "trap 'echo caught; c=1' INT; echo up; while [ -z \"$c\" ]; do sleep 0.01; done; " \
+             "cat /sys/class/kfd/kfd/topology/generation_id"
     process = understudy.popen(*CPU, "--", "sh", "-c", script)
     assert process.stdout.readline() == "up\n"
     os.killpg(process.pid, signal.SIGINT)

@@ -300,6 +300,7 @@ Result<void> Connection::read_attribute(const Message& message) {
 }
 
 Result<void> Connection::goodbye(const Message& message) {
+  client_->note_goodbye();
   machine_.sweep();
   machine_.ledger().note_exit(*client_);
   reply_to(message, 0);

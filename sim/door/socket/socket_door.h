@@ -11,6 +11,7 @@
 #include <string>
 
 #include "sim/door/door.h"
+#include "sim/door/socket/tree_writer.h"
 
 namespace understudy::door {
 
@@ -21,10 +22,16 @@ class SocketDoor : public Door {
   static Result<std::unique_ptr<SocketDoor>> create(Machine& machine, const std::string& tree_directory,
                                                     std::string* why);
 
+  ~SocketDoor() override;
+
   std::string_view name() const override { return "socket"; }
 
  private:
-  explicit SocketDoor(Machine& machine) : Door(machine) {}
+  SocketDoor(Machine& machine, UniqueFd root)
+      : Door(machine), machine_(machine), writer_(tree(), std::move(root)) {}
+
+  Machine& machine_;
+  TreeWriter writer_;
 };
 
 }  // namespace understudy::door
