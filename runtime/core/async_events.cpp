@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "runtime/base/persist.h"
+
 namespace hsa_rt {
 namespace {
 
@@ -39,7 +41,9 @@ AsyncEvents::~AsyncEvents() {
     thread_.join();
   }
   if (wake_ != nullptr) signals_.forget(wake_->handle());
-  for (const EventWait& wait : driver_events_) (void)signals_.events()->destroy_event({wait.id, 0});
+  for (const EventWait& wait : driver_events_) {
+    persist([&] { return signals_.events()->destroy_event({wait.id, 0}); });
+  }
 }
 
 Status<void> AsyncEvents::start() {

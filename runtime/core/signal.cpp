@@ -8,6 +8,8 @@
 #include <climits>
 #include <new>
 
+#include "runtime/base/persist.h"
+
 namespace hsa_rt {
 namespace {
 
@@ -75,7 +77,9 @@ void HardwareDoorbell::store(hsa_signal_value_t value, std::memory_order) {
 
 SignalPool::~SignalPool() {
   live_.clear();
-  for (const Event& event : free_events_) (void)events_->destroy_event(event);
+  for (const Event& event : free_events_) {
+    persist([&] { return events_->destroy_event(event); });
+  }
 }
 
 Status<std::shared_ptr<Signal>> SignalPool::create(hsa_signal_value_t initial_value, bool sleepable) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "runtime/base/persist.h"
 #include "runtime/driver/ioctl.h"
 #include "uapi/drm.h"
 
@@ -84,7 +85,10 @@ Result<UniqueFd> DrmFile::export_dmabuf(const GemRef& gem) const {
 
 void DrmFile::drop(uint32_t handle) {
   const std::lock_guard guard(lock_);
-  if (--use_count_[handle] == 0 && !close_handle(handle)) refused_.push_back(handle);
+  if (--use_count_[handle] != 0) return;
+  bool closed = false;
+  persist([&] { return closed = static_cast<bool>(close_handle(handle)); });
+  if (!closed) refused_.push_back(handle);
 }
 
 Result<void> DrmFile::try_drop(uint32_t handle) {

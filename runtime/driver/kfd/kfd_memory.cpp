@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "runtime/base/persist.h"
 #include "runtime/driver/ioctl.h"
 #include "runtime/driver/kfd/kfd_device.h"
 #include "uapi/kfd.h"
@@ -24,7 +25,9 @@ Result<void> change_mapping(KfdDevice& device, uint64_t handle) {
 class BoundMapping final : public DeviceMapping {
  public:
   BoundMapping(KfdDevice& device, uint64_t handle) : device_(device), handle_(handle) {}
-  ~BoundMapping() override { (void)unmap(); }
+  ~BoundMapping() override {
+    persist([this] { return unmap(); });
+  }
 
   // A KFD buffer has the permission it was allocated with.
   Result<void> set_permission(Permission) override { return Errno{EOPNOTSUPP}; }
@@ -63,7 +66,9 @@ class GemMapping final : public DeviceMapping {
  public:
   GemMapping(RenderFile& file, std::shared_ptr<GemRef> gem, AddressSpan span, uint64_t offset)
       : file_(file), gem_(std::move(gem)), span_(span), offset_(offset) {}
-  ~GemMapping() override { (void)unmap(); }
+  ~GemMapping() override {
+    persist([this] { return unmap(); });
+  }
 
   Result<void> set_permission(Permission permission) override {
     return file_.remap(*gem_, span_, offset_, permission);
@@ -107,7 +112,7 @@ KfdMemory::KfdMemory(KfdDevice& device, uint64_t size_bytes, Placement placement
     : Memory(device, size_bytes, placement), device_(device), native_(native) {}
 
 KfdMemory::~KfdMemory() {
-  (void)close();
+  persist([this] { return close(); });
 }
 
 Result<UniqueFd> KfdMemory::export_dmabuf() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "runtime/base/persist.h"
 #include "runtime/driver/ioctl.h"
 #include "runtime/driver/kfd/kfd_device.h"
 #include "uapi/kfd.h"
@@ -52,12 +53,6 @@ class KfdAqlQueue final : public AqlQueue {
     return driver_ioctl<uapi::kfd::SetCuMask>(device_.kfd_fd(), args);
   }
 
-  static void destroy_queue(int kfd_fd, uint32_t queue_id) {
-    uapi::kfd::kfd_ioctl_destroy_queue_args args{};
-    args.queue_id = queue_id;
-    (void)driver_ioctl<uapi::kfd::DestroyQueue>(kfd_fd, args);
-  }
-
  private:
   // The ioctl sets everything at once; what should stay must be said again.
   Result<void> update(uint32_t percentage, QueuePriority priority) {
@@ -96,6 +91,17 @@ void write_save_area_headers(const DeviceBuffer& area, const SaveAreaSizes& size
 
 }  // namespace
 
+void destroy_queue(int kfd_fd, uint32_t queue_id) {
+  uapi::kfd::kfd_ioctl_destroy_queue_args args{};
+  args.queue_id = queue_id;
+  persist([&] {
+    const Result<void> destroyed = driver_ioctl<uapi::kfd::DestroyQueue>(kfd_fd, args);
+    // After a failed preemption the queue is gone all the same, and its number may already be another's.
+    return destroyed || destroyed.error().value == ETIME || destroyed.error().value == EIO ||
+           destroyed.error().value == EINVAL;
+  });
+}
+
 Result<std::unique_ptr<AqlQueue>> create_kfd_aql_queue(KfdDevice& device, const AqlQueueRequest& request) {
   KfdDevice* const only_here[] = {&device};
 
@@ -133,7 +139,7 @@ Result<std::unique_ptr<AqlQueue>> create_kfd_aql_queue(KfdDevice& device, const 
   TRY(driver_ioctl<uapi::kfd::CreateQueue>(device.kfd_fd(), args));
   const Result<volatile uint64_t*> doorbell = device.doorbell(args.doorbell_offset);
   if (!doorbell) {
-    KfdAqlQueue::destroy_queue(device.kfd_fd(), args.queue_id);
+    destroy_queue(device.kfd_fd(), args.queue_id);
     return doorbell.error();
   }
   return std::unique_ptr<AqlQueue>(std::make_unique<KfdAqlQueue>(

@@ -17,6 +17,9 @@ class KfdDevice;
 
 Result<std::unique_ptr<AqlQueue>> create_kfd_aql_queue(KfdDevice& device, const AqlQueueRequest& request);
 
+// Takes a queue of any kind off the hardware.
+void destroy_queue(int kfd_fd, uint32_t queue_id);
+
 // What a queue must have ready for preemption, per chip. All zero on kernels that do not publish it
 // (before 6.12).
 struct SaveAreaSizes {

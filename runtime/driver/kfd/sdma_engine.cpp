@@ -10,6 +10,7 @@
 #include "runtime/driver/ioctl.h"
 #include "runtime/driver/kfd/device_buffer.h"
 #include "runtime/driver/kfd/kfd_device.h"
+#include "runtime/driver/kfd/kfd_queue.h"
 #include "runtime/driver/kfd/sdma_packets.h"
 #include "uapi/kfd.h"
 
@@ -48,12 +49,6 @@ class SdmaEngine final : public CopyEngine {
     flush_piece();
     *doorbell_ = write_position_;
     return {};
-  }
-
-  static void destroy_queue(int kfd_fd, uint32_t queue_id) {
-    uapi::kfd::kfd_ioctl_destroy_queue_args args{};
-    args.queue_id = queue_id;
-    (void)driver_ioctl<uapi::kfd::DestroyQueue>(kfd_fd, args);
   }
 
   // Both pointers count bytes and never wrap. They share a page, on cache lines of their own.
@@ -176,7 +171,7 @@ Result<std::unique_ptr<CopyEngine>> create_sdma_engine(KfdDevice& device) {
   TRY(driver_ioctl<uapi::kfd::CreateQueue>(device.kfd_fd(), args));
   const Result<volatile uint64_t*> doorbell = device.doorbell(args.doorbell_offset);
   if (!doorbell) {
-    SdmaEngine::destroy_queue(device.kfd_fd(), args.queue_id);
+    destroy_queue(device.kfd_fd(), args.queue_id);
     return doorbell.error();
   }
   return std::unique_ptr<CopyEngine>(

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "runtime/base/mapping.h"
+#include "runtime/base/persist.h"
 #include "runtime/driver/ioctl.h"
 #include "runtime/driver/xdna/ert_packet.h"
 #include "runtime/driver/xdna/xdna_device.h"
@@ -68,10 +69,10 @@ class HardwareContext {
   ~HardwareContext() {
     uapi::amdxdna::amdxdna_drm_destroy_hwctx context{};
     context.handle = handle_;
-    (void)driver_ioctl<uapi::amdxdna::DestroyHwctx>(device_.file().fd(), context);
+    persist([&] { return driver_ioctl<uapi::amdxdna::DestroyHwctx>(device_.file().fd(), context); });
     uapi::drm::drm_syncobj_destroy syncobj{};
     syncobj.handle = syncobj_;
-    (void)driver_ioctl<uapi::drm::SyncobjDestroy>(device_.file().fd(), syncobj);
+    persist([&] { return driver_ioctl<uapi::drm::SyncobjDestroy>(device_.file().fd(), syncobj); });
   }
 
   Result<uint64_t> submit(const drm::GemRef& command, std::span<const uint32_t> arguments) {

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "runtime/base/persist.h"
 #include "runtime/driver/xdna/xdna_device.h"
 
 namespace hsa_rt::xdna {
@@ -54,7 +55,7 @@ XdnaMemory::XdnaMemory(XdnaDevice& device, uint64_t size_bytes, Placement placem
 }
 
 XdnaMemory::~XdnaMemory() {
-  (void)close();
+  persist([this] { return close(); });
 }
 
 Result<UniqueFd> XdnaMemory::export_dmabuf() const {
