@@ -39,6 +39,10 @@ void Reactor::stop() {
   const std::uint64_t wakes = threads_.size() * 2;
   (void)!::write(wake_.get(), &wakes, sizeof wakes);
   for (std::thread& thread : threads_) thread.join();
+  // What work still refers to may be gone before the reactor.
+  std::deque<std::function<void()>> dropped;
+  const std::lock_guard lock(mutex_);
+  dropped.swap(posted_);
 }
 
 Result<Reactor::WatchId> Reactor::watch(int fd, std::uint32_t events, Function function) {

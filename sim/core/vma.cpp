@@ -48,12 +48,17 @@ Result<Vma> vma_from_text(int maps_fd, std::uint64_t address) {
   while (std::fgets(line, sizeof line, maps.get())) {
     Vma vma;
     char permissions[5] = {};
-    if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &vma.start, &vma.end, permissions) != 3) continue;
+    std::uint64_t inode = 0;
+    if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %" SCNu64, &vma.start, &vma.end, permissions,
+                    &inode) != 4) {
+      continue;
+    }
     if (vma.start > address) break;
     if (address >= vma.end) continue;
     vma.readable = permissions[0] == 'r';
     vma.writable = permissions[1] == 'w';
     vma.executable = permissions[2] == 'x';
+    vma.has_file = inode != 0;
     return vma;
   }
   return Errno(EFAULT);
@@ -73,8 +78,12 @@ class Maps {
     ProcmapQuery query;
     query.query_addr = address;
     if (::ioctl(fd_.get(), kProcmapQuery, &query) == 0) {
-      return Vma{query.vma_start, query.vma_end, (query.vma_flags & kVmaReadable) != 0,
-                 (query.vma_flags & kVmaWritable) != 0, (query.vma_flags & kVmaExecutable) != 0};
+      return Vma{query.vma_start,
+                 query.vma_end,
+                 (query.vma_flags & kVmaReadable) != 0,
+                 (query.vma_flags & kVmaWritable) != 0,
+                 (query.vma_flags & kVmaExecutable) != 0,
+                 query.inode != 0};
     }
     if (errno == ENOENT || errno == ESRCH) return Errno(EFAULT);
     return vma_from_text(fd_.get(), address);

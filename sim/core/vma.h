@@ -22,6 +22,7 @@ struct Vma {
   bool readable = false;
   bool writable = false;
   bool executable = false;
+  bool has_file = false;  // also shared anonymous memory, as in the kernel
 };
 
 // An accessor (ClientMemory) to an address space that the host's kernel does not know, such as that of a

@@ -37,6 +37,14 @@ void Syncobj::add_point(const FenceRef& fence, std::uint64_t point) {
   for (const auto& callback : ready) callback();
 }
 
+void Syncobj::set_point(const FenceRef& fence, std::uint64_t point) {
+  if (point == 0) {
+    replace(fence);
+  } else {
+    add_point(fence, point);
+  }
+}
+
 FenceRef Syncobj::fence_at(std::uint64_t point) const {
   const std::lock_guard lock(mutex_);
   return fence_at_locked(point);

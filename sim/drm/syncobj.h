@@ -26,6 +26,8 @@ class Syncobj {
   void replace(FenceRef fence);
   // Appends a point; a binary fence that is there comes before the first point.
   void add_point(const FenceRef& fence, std::uint64_t point);
+  // Point 0 stands for the whole: replaces it; any other is appended.
+  void set_point(const FenceRef& fence, std::uint64_t point);
   // The fence that a wait for `point` waits for; null when nothing is submitted for it yet.
   FenceRef fence_at(std::uint64_t point) const;
   // QUERY: the last signalled point, or with `last_submitted` the last one added. 0 without a timeline.

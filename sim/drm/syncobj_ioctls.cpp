@@ -47,20 +47,12 @@ Result<std::vector<std::uint64_t>> read_points(Call& call, std::uint64_t address
   return call.memory().read_array<std::uint64_t>(address, count);
 }
 
-void set_point(Syncobj& syncobj, std::uint64_t point, const FenceRef& fence) {
-  if (point == 0) {
-    syncobj.replace(fence);
-  } else {
-    syncobj.add_point(fence, point);
-  }
-}
-
 Result<void> set_from_sync_file(DrmFile& file, Call& call, const drm_syncobj_handle& args,
                                 std::uint64_t point) {
   const FenceRef fence = TRY(SyncFile::of_client_fd(call, args.fd));
   const SyncobjRef syncobj = file.syncobjs().find(args.handle);
   if (!syncobj) return Errno(ENOENT);
-  set_point(*syncobj, point, fence);
+  syncobj->set_point(fence, point);
   return {};
 }
 
@@ -140,7 +132,7 @@ Outcome syncobj_transfer(DrmFile& file, Call& call, drm_syncobj_transfer& args) 
   const auto transfer = [to, from, &args]() -> Outcome {
     const FenceRef fence = from->fence_at(args.src_point);
     if (!fence) return Errno(EINVAL);
-    set_point(*to, args.dst_point, fence);
+    to->set_point(fence, args.dst_point);
     return 0;
   };
   if (from->fence_at(args.src_point) || args.flags == 0) return transfer();
@@ -161,7 +153,10 @@ Outcome syncobj_wait(DrmFile& file, Call& call, drm_syncobj_wait& args) {
   std::vector<SyncobjWait::Entry> entries;
   for (const SyncobjRef& syncobj : syncobjs) entries.push_back({syncobj, 0});
   return SyncobjWait::start(call, std::move(entries), args.flags, args.timeout_nsec,
-                            [&args](std::uint32_t first) { args.first_signaled = first; });
+                            [&args](std::uint32_t first) {
+                              args.first_signaled = first;
+                              return Outcome(0);
+                            });
 }
 
 Outcome syncobj_timeline_wait(DrmFile& file, Call& call, drm_syncobj_timeline_wait& args) {
@@ -176,7 +171,10 @@ Outcome syncobj_timeline_wait(DrmFile& file, Call& call, drm_syncobj_timeline_wa
   std::vector<SyncobjWait::Entry> entries;
   for (std::size_t i = 0; i < syncobjs.size(); ++i) entries.push_back({syncobjs[i], points[i]});
   return SyncobjWait::start(call, std::move(entries), args.flags, args.timeout_nsec,
-                            [&args](std::uint32_t first) { args.first_signaled = first; });
+                            [&args](std::uint32_t first) {
+                              args.first_signaled = first;
+                              return Outcome(0);
+                            });
 }
 
 Outcome syncobj_eventfd(DrmFile& file, Call& call, drm_syncobj_eventfd& args) {

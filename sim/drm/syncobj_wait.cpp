@@ -6,15 +6,14 @@ namespace understudy::drm {
 
 using namespace uapi::drm;
 
-SyncobjWait::SyncobjWait(Call& call, std::vector<Entry> entries, std::uint32_t flags,
-                         std::function<void(std::uint32_t)> set_first)
+SyncobjWait::SyncobjWait(Call& call, std::vector<Entry> entries, std::uint32_t flags, Ended ended)
     : wait_(std::make_shared<CallWait>(call)),
       entries_(std::move(entries)),
       flags_(flags),
-      set_first_(std::move(set_first)) {}
+      ended_(std::move(ended)) {}
 
 Outcome SyncobjWait::start(Call& call, std::vector<Entry> entries, std::uint32_t flags,
-                           std::int64_t timeout_ns, std::function<void(std::uint32_t)> set_first) {
+                           std::int64_t timeout_ns, Ended ended) {
   constexpr std::uint32_t kMayWaitForSubmit =
       DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE;
   if (!(flags & kMayWaitForSubmit)) {
@@ -22,8 +21,7 @@ Outcome SyncobjWait::start(Call& call, std::vector<Entry> entries, std::uint32_t
       if (!entry.syncobj->fence_at(entry.point)) return Errno(EINVAL);
     }
   }
-  const std::shared_ptr<SyncobjWait> self(
-      new SyncobjWait(call, std::move(entries), flags, std::move(set_first)));
+  const std::shared_ptr<SyncobjWait> self(new SyncobjWait(call, std::move(entries), flags, std::move(ended)));
   for (std::uint32_t index = 0; index < self->entries_.size(); ++index) self->watch(index);
   // An absolute time; the past (also any negative number) means: look once.
   self->wait_->arm(timeout_ns > 0 ? static_cast<std::uint64_t>(timeout_ns) : 0,
@@ -55,10 +53,7 @@ void SyncobjWait::entry_done(std::uint32_t index) {
     ++done_count_;
     if (wants(DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL) && done_count_ < entries_.size()) return;
   }
-  wait_->end([&] {
-    set_first_(first);
-    return Outcome(0);
-  });
+  wait_->end([&] { return ended_(first); });
 }
 
 }  // namespace understudy::drm

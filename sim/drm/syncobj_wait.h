@@ -20,17 +20,17 @@ namespace understudy::drm {
 
 class SyncobjWait : public std::enable_shared_from_this<SyncobjWait> {
  public:
+  using Ended = std::function<Outcome(std::uint32_t first)>;
   struct Entry {
     SyncobjRef syncobj;
     std::uint64_t point = 0;
   };
-  // `set_first` stores the index of the first signalled entry in the call's struct, on success only.
+  // `ended` gets the index of the first signalled entry and says how the ioctl ends; on success only.
   static Outcome start(Call& call, std::vector<Entry> entries, std::uint32_t flags, std::int64_t timeout_ns,
-                       std::function<void(std::uint32_t)> set_first);
+                       Ended ended);
 
  private:
-  SyncobjWait(Call& call, std::vector<Entry> entries, std::uint32_t flags,
-              std::function<void(std::uint32_t)> set_first);
+  SyncobjWait(Call& call, std::vector<Entry> entries, std::uint32_t flags, Ended ended);
   bool wants(std::uint32_t flag) const { return (flags_ & flag) != 0; }
   void watch(std::uint32_t index);
   void entry_done(std::uint32_t index);
@@ -38,7 +38,7 @@ class SyncobjWait : public std::enable_shared_from_this<SyncobjWait> {
   const std::shared_ptr<CallWait> wait_;
   const std::vector<Entry> entries_;
   const std::uint32_t flags_;
-  const std::function<void(std::uint32_t)> set_first_;
+  const Ended ended_;
   std::mutex mutex_;
   std::size_t done_count_ = 0;          // guarded by mutex_
   std::optional<std::uint32_t> first_;  // guarded by mutex_

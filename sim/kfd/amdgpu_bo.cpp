@@ -39,25 +39,56 @@ BufferRef make_pages(const BoSpec& spec) {
   return nullptr;
 }
 
+// Of BOs that were not made by GEM_CREATE.
+std::uint64_t domains_of(const BoSpec& spec) {
+  if (spec.gem_domains != 0) return spec.gem_domains;
+  switch (spec.kind) {
+    case BoKind::kVram:
+      return uapi::amdgpu::AMDGPU_GEM_DOMAIN_VRAM;
+    case BoKind::kDoorbell:
+      return uapi::amdgpu::AMDGPU_GEM_DOMAIN_DOORBELL;
+    default:
+      return uapi::amdgpu::AMDGPU_GEM_DOMAIN_GTT;
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<AmdgpuBo>> AmdgpuBo::create(Gpu& gpu, const Call* call, const BoSpec& spec) {
   TRY(gpu.reserve(spec.kind, spec.size_bytes));
   // From here on the destructor gives the reservation back.
   const std::shared_ptr<AmdgpuBo> bo(new AmdgpuBo(gpu, spec, make_pages(spec)));
-  if (spec.kind == BoKind::kUserptr) {
-    // amdgpu_ttm.c: amdgpu_ttm_tt_get_user_pages faults every page in, for writing unless the BO is
-    // read-only.
-    TRY(check_user_range(*spec.user_client, spec.user_address, spec.size_bytes, !spec.user_read_only));
-  }
+  if (spec.kind == BoKind::kUserptr && spec.check_user_pages_now) TRY(bo->check_user_pages());
   const ObjectKind kind = bo->is_userptr() ? ObjectKind::kUserptr : ObjectKind::kBuffer;
   bo->entry_ = gpu.machine().ledger().open(kind, call, bo->describe());
   return bo;
 }
 
 AmdgpuBo::AmdgpuBo(Gpu& gpu, BoSpec spec, BufferRef buffer)
-    : drm::GemObject(gpu, spec.size_bytes), gpu_(gpu), spec_(std::move(spec)), buffer_(std::move(buffer)) {
+    : drm::GemObject(gpu, spec.size_bytes),
+      gpu_(gpu),
+      spec_(std::move(spec)),
+      buffer_(std::move(buffer)),
+      preferred_domains_(domains_of(spec_)) {
   if (spec_.kind == BoKind::kVram) gpu_.remember_vram(buffer_);
+}
+
+Result<void> AmdgpuBo::check_user_pages() const {
+  Client& client = *spec_.user_client;
+  std::uint64_t end = 0;
+  if (__builtin_add_overflow(spec_.user_address, spec_.size_bytes, &end)) return Errno(EFAULT);
+  for (std::uint64_t address = spec_.user_address; address < end;) {
+    const Result<Vma> found = vma_at(client, address);
+    if (!found && found.error() == Errno(ENOSYS)) {
+      return check_user_range(client, address, end - address, !spec_.user_read_only);
+    }
+    const Vma vma = TRY(found);
+    if (spec_.user_anonymous_only && vma.has_file) return Errno(EPERM);
+    if (!vma.readable) return Errno(EFAULT);
+    if (!spec_.user_read_only && !vma.writable) return Errno(EPERM);
+    address = vma.end;
+  }
+  return {};
 }
 
 AmdgpuBo::~AmdgpuBo() {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,8 @@ struct BoSpec {
   ClientRef user_client;
   std::uint64_t user_address = 0;
   bool user_read_only = false;
+  bool user_anonymous_only = false;
+  bool check_user_pages_now = true;  // else they are looked at when first used
   // foreign import only
   DmaBufRef foreign;
   // doorbell and MMIO only: the pages, which exist before the BO
@@ -51,7 +54,7 @@ struct BoMetadata {
 
 class AmdgpuBo : public drm::GemObject {
  public:
-  // Accounts the memory (ENOMEM) and, for userptr, checks the pages (EFAULT).
+  // Accounts the memory (ENOMEM) and, for userptr, checks the pages.
   static Result<std::shared_ptr<AmdgpuBo>> create(Gpu& gpu, const Call* call, const BoSpec& spec);
   ~AmdgpuBo() override;
 
@@ -62,6 +65,13 @@ class AmdgpuBo : public drm::GemObject {
   BufferRef buffer() const override { return buffer_; }
   std::string describe() const override;
   Result<void> may_export() const override;  // EPERM for userptr
+
+  // Userptr: could the driver have all pages now? EFAULT: not mapped or not readable; EPERM: read-only, or of
+  // a file where only anonymous memory was wanted (amdgpu_ttm.c: amdgpu_ttm_tt_get_user_pages).
+  Result<void> check_user_pages() const;
+  // Where the pages should be: AMDGPU_GEM_DOMAIN_*. Only user space sees it; they stay where they are.
+  std::uint64_t preferred_domains() const { return preferred_domains_.load(); }
+  void set_preferred_domains(std::uint64_t domains) { preferred_domains_.store(domains); }
 
   // The GPU's access to the pages, wherever they are. Returns how many bytes were moved: less than asked for
   // when user pages have vanished or forbid it. The range must lie inside the BO.
@@ -79,6 +89,7 @@ class AmdgpuBo : public drm::GemObject {
   BoSpec spec_;
   const BufferRef buffer_;
   LedgerEntry entry_;
+  std::atomic<std::uint64_t> preferred_domains_;
   mutable std::mutex metadata_mutex_;
   BoMetadata metadata_;
 };

@@ -19,7 +19,7 @@ Result<void> AmdgpuFile::make_compute_vm(std::uint64_t process_key) {
 }
 
 void AmdgpuFile::release() {
-  contexts_.clear();
+  for (const ContextRef& context : contexts_.clear()) gpu().stable_pstate().context_gone(*context);
   bo_lists_.clear();
   DrmFile::release();
 }

@@ -3,7 +3,8 @@
 // Owner: FileTable. Units: bytes. Errors: each handler mirrors its ioctl in amdgpu_drv.c's table.
 // Thread-safety: handlers run in parallel; parts lock themselves. Mirrors: struct amdgpu_fpriv.
 //
-// Handlers by topic in render/: info.cpp, gem.cpp, va.cpp, contexts.cpp, submission.cpp.
+// Handlers by topic in render/: info.cpp, gem.cpp, va.cpp, contexts.cpp, bo_lists.cpp, submission.cpp,
+// fence_ioctls.cpp.
 #pragma once
 
 #include <memory>
@@ -13,6 +14,7 @@
 #include "sim/kfd/gpu_vm.h"
 #include "sim/kfd/render/bo_lists.h"
 #include "sim/kfd/render/contexts.h"
+#include "sim/kfd/render/vm_fault_record.h"
 #include "uapi/amdgpu.h"
 
 namespace understudy::kfd {
@@ -25,6 +27,8 @@ class AmdgpuFile : public drm::DrmFile {
   Gpu& gpu() const { return static_cast<Gpu&>(device()); }
   const std::shared_ptr<GpuVm>& vm() const { return vm_; }
   Contexts& contexts() { return contexts_; }
+  const BoLists& bo_lists() const { return bo_lists_; }
+  const std::shared_ptr<VmFaultRecord>& faults() const { return faults_; }
   Result<BoRef> lookup_bo(std::uint32_t handle);  // ENOENT
   void release() override;
 
@@ -52,6 +56,7 @@ class AmdgpuFile : public drm::DrmFile {
 
  private:
   const std::shared_ptr<GpuVm> vm_ = std::make_shared<GpuVm>();
+  const std::shared_ptr<VmFaultRecord> faults_ = std::make_shared<VmFaultRecord>();
   Contexts contexts_;
   BoLists bo_lists_;
   std::mutex compute_mutex_;

@@ -1,15 +1,18 @@
 #include "sim/kfd/gpu.h"
 
+#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
 
 #include "sim/kfd/amdgpu_file.h"
 #include "uapi/amdgpu.h"
+#include "uapi/drm.h"
 
 namespace understudy::kfd {
 namespace {
 
+constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kAvailabilityGranule = 2 * 1024 * 1024;      // VRAM_AVAILABILITY_ALIGN
 constexpr std::uint64_t kMinimumPageTableReserve = 8 * 1024 * 1024;  // AMDGPU_VM_RESERVED_VRAM
 
@@ -40,9 +43,10 @@ Gpu::Gpu(Machine& machine, GpuProfile profile, GpuPlacement placement,
     : drm::Device(machine,
                   drm::DriverIdentity{
                       .name = "amdgpu", .description = "AMD GPU", .version_major = 3, .version_minor = 64},
-                  drm::DriverFeatures{.modeset = true}),
+                  drm::DriverFeatures{.modeset = true, .dumb_buffers = true}),
       profile_(std::move(profile)),
       placement_(placement),
+      render_node_path_("dri/renderD" + std::to_string(placement.render_minor)),
       system_memory_(std::move(system_memory)),
       vram_size_bytes_(std::min(profile_.vram_bytes, machine.settings().limits.vram_bytes)),
       reserved_for_page_tables_bytes_(std::max(total_vram_of_machine_bytes >> 14, kMinimumPageTableReserve)) {
@@ -219,13 +223,38 @@ void Gpu::object_closed(drm::DrmFile& file, drm::GemObject& object) {
   static_cast<AmdgpuFile&>(file).vm()->handle_closed(static_cast<AmdgpuBo&>(object));
 }
 
-// amdgpu_gem.c: amdgpu_gem_object_mmap.
+// amdgpu_gem.c: amdgpu_gem_object_mmap, ttm_bo_vm.c: ttm_bo_mmap_obj.
 Result<MmapTarget> Gpu::map_object(Call& call, drm::DrmFile& file, drm::GemObject& object,
                                    const MmapRequest& request) {
   const auto& bo = static_cast<const AmdgpuBo&>(object);
   if (bo.is_userptr() || (bo.spec().gem_flags & uapi::amdgpu::AMDGPU_GEM_CREATE_NO_CPU_ACCESS))
     return Errno(EPERM);
+  // Private mappings are for debuggers that only want the address range.
+  const bool is_private = (request.flags & MAP_TYPE) == MAP_PRIVATE;
+  if (is_private && request.protection != PROT_NONE) return Errno(EINVAL);
   return drm::Device::map_object(call, file, object, request);
+}
+
+// amdgpu_gem.c: amdgpu_mode_dumb_create.
+Result<drm::GemRef> Gpu::create_dumb(Call& call, drm::DrmFile&, uapi::drm::drm_mode_create_dumb& args) {
+  const std::uint64_t bytes_per_pixel = (args.bpp + 7) / 8;
+  // amdgpu_gem_align_pitch
+  const std::uint64_t pixels = align_up(args.width, bytes_per_pixel == 1   ? 256
+                                                    : bytes_per_pixel == 2 ? 128
+                                                                           : 64);
+  args.pitch = static_cast<std::uint32_t>(pixels * bytes_per_pixel);
+  args.size = align_up(std::uint64_t{args.pitch} * args.height, kPageBytes);
+  if (args.size == 0) return Errno(EINVAL);
+  BoSpec spec;
+  spec.kind = BoKind::kVram;
+  spec.size_bytes = args.size;
+  spec.gem_domains = uapi::amdgpu::AMDGPU_GEM_DOMAIN_VRAM;
+  spec.gem_flags = uapi::amdgpu::AMDGPU_GEM_CREATE_CPU_GTT_USWC |
+                   uapi::amdgpu::AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS |
+                   uapi::amdgpu::AMDGPU_GEM_CREATE_VRAM_CLEARED;
+  const Result<BoRef> bo = AmdgpuBo::create(*this, &call, spec);
+  if (!bo) return Errno(ENOMEM);
+  return drm::GemRef(bo.value());
 }
 
 }  // namespace understudy::kfd

@@ -18,6 +18,7 @@
 #include "sim/drm/device.h"
 #include "sim/kfd/amdgpu_bo.h"
 #include "sim/kfd/profile.h"
+#include "sim/kfd/render/stable_pstate.h"
 
 namespace understudy::kfd {
 
@@ -71,6 +72,9 @@ class Gpu : public drm::Device {
   bool is_large_bar() const { return profile_.memory_heap_type == 1; }
   // AMDKFD_IOC_AVAILABLE_MEMORY's number (2 MiB granules, page-table reserve taken off).
   std::uint64_t available_memory_bytes();
+  // "dri/renderD128"
+  const std::string& render_node_path() const { return render_node_path_; }
+  StablePstate& stable_pstate() { return stable_pstate_; }
   // The GPU's 100 MHz counter (AMDKFD_IOC_GET_CLOCK_COUNTERS, AMDGPU_INFO_TIMESTAMP, SDMA timestamps).
   std::uint64_t clock_counter() const;
   // A reset of the whole GPU (amdgpu_device.c: amdgpu_device_gpu_recover): what runs on it is lost, and with
@@ -96,6 +100,8 @@ class Gpu : public drm::Device {
   void object_closed(drm::DrmFile& file, drm::GemObject& object) override;
   Result<MmapTarget> map_object(Call& call, drm::DrmFile& file, drm::GemObject& object,
                                 const MmapRequest& request) override;
+  Result<drm::GemRef> create_dumb(Call& call, drm::DrmFile& file,
+                                  uapi::drm::drm_mode_create_dumb& args) override;
 
  private:
   friend class AmdgpuBo;
@@ -124,10 +130,12 @@ class Gpu : public drm::Device {
 
   const GpuProfile profile_;
   const GpuPlacement placement_;
+  const std::string render_node_path_;
   const std::shared_ptr<SystemMemory> system_memory_;
   const std::uint64_t vram_size_bytes_;
   const std::uint64_t reserved_for_page_tables_bytes_;
   const std::shared_ptr<RetiredBos> retired_ = std::make_shared<RetiredBos>();
+  StablePstate stable_pstate_;
   std::atomic<std::uint64_t> vram_used_bytes_{0};
   std::atomic<std::uint64_t> vram_rounded_bytes_{0};
   std::atomic<std::uint64_t> gtt_used_bytes_{0};

@@ -81,9 +81,10 @@ TEST_F(AllocMemory, UserptrOfMissingPagesIsEfault) {
   EXPECT_EQ(alloc(open_ready(), kUserptr, kPage, kVa, 0x10000).result, -EFAULT);
 }
 
-TEST_F(AllocMemory, UserptrOfReadOnlyPagesIsEfault) {
+// hmm.c: hmm_vma_fault.
+TEST_F(AllocMemory, UserptrOfReadOnlyPagesIsEperm) {
   const Pages pages(kPage, PROT_READ);
-  EXPECT_EQ(alloc(open_ready(), kUserptr, kPage, kVa, pages.address()).result, -EFAULT);
+  EXPECT_EQ(alloc(open_ready(), kUserptr, kPage, kVa, pages.address()).result, -EPERM);
 }
 
 TEST_F(AllocMemory, UserptrReachingPastItsMappingIsEfault) {

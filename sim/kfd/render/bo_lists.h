@@ -1,55 +1,46 @@
 // BoLists: named sets of BOs that a submission refers to.
 //
-// Owner: AmdgpuFile. Units: none. Errors: ENOENT for an unknown handle. Thread-safety: locks itself.
-// Mirrors: amdgpu_bo_list.c.
+// Owner: AmdgpuFile. Units: none. Errors: ENOENT for an unknown list or handle, EINVAL, EFAULT; EPERM for
+// another process's user pages. Thread-safety: locks itself. Mirrors: amdgpu_bo_list.c.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
+#include "sim/core/call.h"
 #include "sim/kfd/amdgpu_bo.h"
+#include "uapi/amdgpu.h"
 
 namespace understudy::kfd {
+
+class AmdgpuFile;
+
+using ListedBos = std::vector<BoRef>;
+
+// amdgpu_bo_create_list_entry_array: the caller's stride may be smaller or larger than ours.
+Result<std::vector<uapi::amdgpu::drm_amdgpu_bo_list_entry>> read_bo_list_entries(
+    Call& call, const uapi::amdgpu::drm_amdgpu_bo_list_in& in);
+// amdgpu_bo_list_create.
+Result<ListedBos> make_bo_list(AmdgpuFile& file, Call& call,
+                               const std::vector<uapi::amdgpu::drm_amdgpu_bo_list_entry>& entries);
 
 class BoLists {
  public:
   // Handles from 1, lowest free first.
-  std::uint32_t add(std::vector<BoRef> bos) {
-    const std::lock_guard lock(mutex_);
-    std::uint32_t handle = 1;
-    while (lists_.contains(handle)) ++handle;
-    lists_[handle] = std::move(bos);
-    return handle;
-  }
-  std::optional<std::vector<BoRef>> find(std::uint32_t handle) const {
-    const std::lock_guard lock(mutex_);
-    const auto found = lists_.find(handle);
-    if (found == lists_.end()) return std::nullopt;
-    return found->second;
-  }
-  bool replace(std::uint32_t handle, std::vector<BoRef> bos) {
-    const std::lock_guard lock(mutex_);
-    const auto found = lists_.find(handle);
-    if (found == lists_.end()) return false;
-    found->second = std::move(bos);
-    return true;
-  }
+  std::uint32_t add(ListedBos list);
+  Result<std::shared_ptr<const ListedBos>> find(std::uint32_t handle) const;
+  Result<void> replace(std::uint32_t handle, ListedBos list);
   // Destroying an unknown list is no error in the driver.
-  void remove(std::uint32_t handle) {
-    const std::lock_guard lock(mutex_);
-    lists_.erase(handle);
-  }
-  void clear() {
-    const std::lock_guard lock(mutex_);
-    lists_.clear();
-  }
+  void remove(std::uint32_t handle);
+  void clear();
 
  private:
+  using Lists = std::map<std::uint32_t, std::shared_ptr<const ListedBos>>;
   mutable std::mutex mutex_;
-  std::map<std::uint32_t, std::vector<BoRef>> lists_;  // guarded by mutex_
+  Lists lists_;  // guarded by mutex_
 };
 
 }  // namespace understudy::kfd

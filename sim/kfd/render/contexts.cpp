@@ -3,6 +3,8 @@
 
 #include <linux/capability.h>
 
+#include <algorithm>
+
 #include "sim/core/machine.h"
 #include "sim/kfd/amdgpu_file.h"
 
@@ -11,29 +13,32 @@ namespace {
 
 using namespace uapi::amdgpu;
 
-constexpr std::int32_t kKnownPriorities[] = {
-    AMDGPU_CTX_PRIORITY_VERY_LOW, AMDGPU_CTX_PRIORITY_LOW,       AMDGPU_CTX_PRIORITY_NORMAL,
-    AMDGPU_CTX_PRIORITY_HIGH,     AMDGPU_CTX_PRIORITY_VERY_HIGH,
-};
-
 bool is_known_priority(std::int32_t priority) {
-  for (const std::int32_t known : kKnownPriorities) {
-    if (known == priority) return true;
-  }
-  return false;
+  constexpr std::int32_t kKnown[] = {
+      AMDGPU_CTX_PRIORITY_VERY_LOW, AMDGPU_CTX_PRIORITY_LOW,       AMDGPU_CTX_PRIORITY_NORMAL,
+      AMDGPU_CTX_PRIORITY_HIGH,     AMDGPU_CTX_PRIORITY_VERY_HIGH,
+  };
+  return std::find(std::begin(kKnown), std::end(kKnown), priority) != std::end(kKnown);
 }
 
 }  // namespace
 
-std::uint64_t Context::add_fence(RingId ring, const drm::FenceRef& fence) {
+Context::Submitted Context::submit(const RingId& id) {
   const std::lock_guard lock(mutex_);
-  Ring& fences = rings_[ring];
-  fences.fences[++fences.last_sequence] = fence;
-  if (fences.fences.size() > kFencesKept) fences.fences.erase(fences.fences.begin());
-  return fences.last_sequence;
+  Ring& ring = rings_[id];
+  Submitted submitted;
+  if (!ring.fences.empty()) submitted.previous = ring.fences.rbegin()->second;
+  submitted.sequence = ++ring.last_sequence;
+  submitted.fence =
+      std::make_shared<drm::Fence>("drm_sched", ring_name(id), ring.fence_context, submitted.sequence);
+  ring.fences[submitted.sequence] = submitted.fence;
+  while (ring.fences.size() > kFencesKept && ring.fences.begin()->second->is_signalled()) {
+    ring.fences.erase(ring.fences.begin());
+  }
+  return submitted;
 }
 
-Result<drm::FenceRef> Context::fence(RingId ring, std::uint64_t sequence) const {
+Result<drm::FenceRef> Context::fence(const RingId& ring, std::uint64_t sequence) const {
   const std::lock_guard lock(mutex_);
   const auto found = rings_.find(ring);
   const std::uint64_t last = found == rings_.end() ? 0 : found->second.last_sequence;
@@ -45,7 +50,7 @@ Result<drm::FenceRef> Context::fence(RingId ring, std::uint64_t sequence) const 
 }
 
 std::uint64_t Context::loss_flags(std::uint32_t resets, std::uint32_t vram_losses) const {
-  std::uint64_t flags = 0;
+  std::uint64_t flags = guilty() ? AMDGPU_CTX_QUERY2_FLAGS_RESET | AMDGPU_CTX_QUERY2_FLAGS_GUILTY : 0;
   if (resets != resets_) flags |= AMDGPU_CTX_QUERY2_FLAGS_RESET;
   if (vram_losses != vram_losses_) flags |= AMDGPU_CTX_QUERY2_FLAGS_VRAMLOST;
   return flags;
@@ -54,7 +59,10 @@ std::uint64_t Context::loss_flags(std::uint32_t resets, std::uint32_t vram_losse
 std::uint32_t Contexts::add(ContextRef context, LedgerEntry entry) {
   const std::lock_guard lock(mutex_);
   std::uint32_t id = 1;
-  while (slots_.contains(id)) ++id;
+  for (const auto& [taken, slot] : slots_) {
+    if (taken != id) break;
+    ++id;
+  }
   slots_[id] = {std::move(context), std::move(entry)};
   return id;
 }
@@ -65,92 +73,85 @@ ContextRef Contexts::find(std::uint32_t id) const {
   return found == slots_.end() ? nullptr : found->second.context;
 }
 
-bool Contexts::remove(std::uint32_t id) {
+ContextRef Contexts::remove(std::uint32_t id) {
   std::map<std::uint32_t, Slot>::node_type removed;
   const std::lock_guard lock(mutex_);
   removed = slots_.extract(id);
-  return !removed.empty();
+  return removed ? removed.mapped().context : nullptr;
 }
 
-void Contexts::clear() {
-  std::map<std::uint32_t, Slot> removed;
-  const std::lock_guard lock(mutex_);
-  removed.swap(slots_);
+std::vector<ContextRef> Contexts::clear() {
+  std::map<std::uint32_t, Slot> slots;
+  {
+    const std::lock_guard lock(mutex_);
+    slots.swap(slots_);
+  }
+  std::vector<ContextRef> contexts;
+  for (auto& [id, slot] : slots) contexts.push_back(std::move(slot.context));
+  return contexts;
 }
 
 Outcome AmdgpuFile::ctx(Call& call, drm_amdgpu_ctx& args) {
-  const drm_amdgpu_ctx_in in = args.in;
-  std::int32_t priority = in.priority;
+  const auto in = args.in;
   // Garbage in the field is tolerated for old user space.
-  if (!is_known_priority(priority)) priority = AMDGPU_CTX_PRIORITY_NORMAL;
+  const std::int32_t priority = is_known_priority(in.priority) ? in.priority : AMDGPU_CTX_PRIORITY_NORMAL;
+  if (in.op < AMDGPU_CTX_OP_ALLOC_CTX || in.op > AMDGPU_CTX_OP_SET_STABLE_PSTATE) return Errno(EINVAL);
+  const bool takes_flags = in.op == AMDGPU_CTX_OP_SET_STABLE_PSTATE;
+  if ((in.flags & ~(takes_flags ? AMDGPU_CTX_STABLE_PSTATE_FLAGS_MASK : 0u)) != 0) return Errno(EINVAL);
+
+  if (in.op == AMDGPU_CTX_OP_ALLOC_CTX) {
+    if (priority > static_cast<std::int32_t>(AMDGPU_CTX_PRIORITY_NORMAL) &&
+        !call.client().has_capability(CAP_SYS_NICE) && !primary().is_current_master()) {
+      args.out.alloc.ctx_id = in.ctx_id;
+      return Errno(EACCES);
+    }
+    args.out.alloc.ctx_id =
+        contexts_.add(std::make_shared<Context>(gpu().reset_count(), gpu().vram_lost_count()),
+                      call.machine().ledger().open(ObjectKind::kContext, &call, "context on " + label()));
+    return 0;
+  }
+  if (in.op == AMDGPU_CTX_OP_FREE_CTX) {
+    const ContextRef context = contexts_.remove(in.ctx_id);
+    if (!context) return Errno(EINVAL);
+    gpu().stable_pstate().context_gone(*context);
+    return 0;
+  }
+
+  if (takes_flags && in.flags > AMDGPU_CTX_STABLE_PSTATE_PEAK) return Errno(EINVAL);
+  const ContextRef context = contexts_.find(in.ctx_id);
+  if (!context) return Errno(EINVAL);
   switch (in.op) {
-    case AMDGPU_CTX_OP_ALLOC_CTX: {
-      if (in.flags != 0) return Errno(EINVAL);
-      if (priority > static_cast<std::int32_t>(AMDGPU_CTX_PRIORITY_NORMAL) &&
-          !call.client().has_capability(CAP_SYS_NICE) && !primary().is_current_master()) {
-        return Errno(EACCES);
-      }
-      const std::uint32_t id =
-          contexts_.add(std::make_shared<Context>(priority, gpu().reset_count(), gpu().vram_lost_count()),
-                        call.machine().ledger().open(ObjectKind::kContext, &call, "context on " + label()));
-      args.out = {};
-      args.out.alloc.ctx_id = id;
-      return 0;
-    }
-    case AMDGPU_CTX_OP_FREE_CTX:
-      if (in.flags != 0) return Errno(EINVAL);
-      return contexts_.remove(in.ctx_id) ? Outcome(0) : Errno(EINVAL);
     case AMDGPU_CTX_OP_QUERY_STATE:
-    case AMDGPU_CTX_OP_QUERY_STATE2: {
-      if (in.flags != 0) return Errno(EINVAL);
-      const ContextRef context = contexts_.find(in.ctx_id);
-      if (!context) return Errno(EINVAL);
-      args.out = {};
-      args.out.state.hangs = context->hangs;
-      const std::uint32_t resets = gpu().reset_count();
-      if (in.op == AMDGPU_CTX_OP_QUERY_STATE2) {
-        args.out.state.flags = context->loss_flags(resets, gpu().vram_lost_count());
-        return 0;
-      }
-      const bool is_new = context->resets_seen.exchange(resets) != resets;
-      args.out.state.reset_status = is_new ? AMDGPU_CTX_UNKNOWN_RESET : AMDGPU_CTX_NO_RESET;
+      args.out.state.flags = 0;
+      args.out.state.hangs = 0;
+      args.out.state.reset_status =
+          context->take_unreported_loss(gpu().reset_count()) ? AMDGPU_CTX_UNKNOWN_RESET : AMDGPU_CTX_NO_RESET;
       return 0;
-    }
-    case AMDGPU_CTX_OP_GET_STABLE_PSTATE: {
-      if (in.flags != 0) return Errno(EINVAL);
-      const ContextRef context = contexts_.find(in.ctx_id);
-      if (!context) return Errno(EINVAL);
-      args.out = {};
-      args.out.pstate.flags = context->stable_pstate;
+    case AMDGPU_CTX_OP_QUERY_STATE2:
+      args.out.state.flags = context->loss_flags(gpu().reset_count(), gpu().vram_lost_count());
+      args.out.state.hangs = 0;
       return 0;
-    }
-    case AMDGPU_CTX_OP_SET_STABLE_PSTATE: {
-      if ((in.flags & ~AMDGPU_CTX_STABLE_PSTATE_FLAGS_MASK) != 0) return Errno(EINVAL);
-      const std::uint32_t state = in.flags & AMDGPU_CTX_STABLE_PSTATE_FLAGS_MASK;
-      if (state > AMDGPU_CTX_STABLE_PSTATE_PEAK) return Errno(EINVAL);
-      const ContextRef context = contexts_.find(in.ctx_id);
-      if (!context) return Errno(EINVAL);
-      context->stable_pstate = state;
+    case AMDGPU_CTX_OP_GET_STABLE_PSTATE:
+      args.out.pstate.flags = gpu().stable_pstate().level();
       return 0;
-    }
     default:
-      return Errno(EINVAL);
+      return gpu().stable_pstate().set(*context, in.flags);
   }
 }
 
 Outcome AmdgpuFile::sched(Call& call, drm_amdgpu_sched& args) {
-  if (args.in.op != AMDGPU_SCHED_OP_PROCESS_PRIORITY_OVERRIDE &&
-      args.in.op != AMDGPU_SCHED_OP_CONTEXT_PRIORITY_OVERRIDE) {
+  const auto& in = args.in;
+  if (in.op != AMDGPU_SCHED_OP_PROCESS_PRIORITY_OVERRIDE &&
+      in.op != AMDGPU_SCHED_OP_CONTEXT_PRIORITY_OVERRIDE) {
     return Errno(EINVAL);
   }
-  if (!is_known_priority(args.in.priority)) return Errno(EINVAL);
-  const Result<FileRef> other =
-      call.machine().files().by_client_fd(call.client(), static_cast<int>(args.in.fd));
+  if (!is_known_priority(in.priority)) return Errno(EINVAL);
+  const Result<FileRef> other = call.machine().files().by_client_fd(call.client(), static_cast<int>(in.fd));
   auto* file = other ? dynamic_cast<AmdgpuFile*>(other.value().get()) : nullptr;
   if (file == nullptr) return Errno(EINVAL);
-  if (args.in.op == AMDGPU_SCHED_OP_CONTEXT_PRIORITY_OVERRIDE && !file->contexts().find(args.in.ctx_id)) {
+  if (in.op == AMDGPU_SCHED_OP_CONTEXT_PRIORITY_OVERRIDE && !file->contexts().find(in.ctx_id))
     return Errno(EINVAL);
-  }
+  // Priorities change nothing here: every job gets its turn.
   return 0;
 }
 

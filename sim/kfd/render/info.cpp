@@ -6,6 +6,8 @@
 #include "sim/core/machine.h"
 #include "sim/kfd/amdgpu_file.h"
 #include "sim/kfd/render/address_limits.h"
+#include "sim/kfd/render/ip_versions.h"
+#include "sim/kfd/render/rings.h"
 
 namespace understudy::kfd {
 namespace {
@@ -16,7 +18,8 @@ using namespace uapi::amdgpu;
 constexpr std::uint32_t kGbAddrConfigOffset = 0x263e;
 constexpr std::uint32_t kMaxRegisters = 128;
 constexpr std::uint64_t kUsableReserveBytes = std::uint64_t{8} << 20;  // AMDGPU_VM_RESERVED_VRAM
-constexpr std::uint32_t kMaxIbs = 192;
+constexpr std::uint32_t kMaxShaderEngines = 4;                         // AMDGPU_GFX_MAX_SE
+constexpr std::uint32_t kMaxArraysPerEngine = 2;                       // AMDGPU_GFX_MAX_SH_PER_SE
 
 struct Query {
   AmdgpuFile& file;
@@ -61,33 +64,23 @@ std::uint64_t visible_vram(const Gpu& gpu) {
   return gpu.is_large_bar() ? gpu.vram_size_bytes() : std::min(gpu.vram_size_bytes(), kSmallBarBytes);
 }
 
-// Rings that command submissions may name; compute and DMA on every profile, graphics where there is a pipe.
+// Alignments of indirect buffers; of types that no GPU here has, only that they are types.
 struct HardwareIp {
   std::uint32_t type;
-  std::uint32_t rings;
   std::uint32_t ib_start_alignment;
   std::uint32_t ib_size_alignment;
 };
 constexpr HardwareIp kHardwareIps[] = {
-    {AMDGPU_HW_IP_GFX, 0x1, 32, 32},
-    {AMDGPU_HW_IP_COMPUTE, 0xf, 32, 32},
-    {AMDGPU_HW_IP_DMA, 0x3, 256, 4},
+    {AMDGPU_HW_IP_GFX, 32, 32},
+    {AMDGPU_HW_IP_COMPUTE, 32, 32},
+    {AMDGPU_HW_IP_DMA, 256, 4},
 };
 
-const HardwareIp* find_ip(const GpuProfile& profile, std::uint32_t type) {
-  // Instinct parts have no graphics pipe.
-  constexpr std::uint32_t kProcessingAccelerator = 0x120000;
+const HardwareIp* find_ip(std::uint32_t type) {
   for (const HardwareIp& ip : kHardwareIps) {
-    if (ip.type != type) continue;
-    return type == AMDGPU_HW_IP_GFX && profile.pci.class_code == kProcessingAccelerator ? nullptr : &ip;
+    if (ip.type == type) return &ip;
   }
   return nullptr;
-}
-
-std::pair<std::uint32_t, std::uint32_t> ip_version(const GpuProfile& profile, std::uint32_t type) {
-  const std::uint64_t gfx = profile.property("gfx_target_version");
-  if (type == AMDGPU_HW_IP_DMA) return {profile.sdma_major, 0};
-  return {static_cast<std::uint32_t>(gfx / 10000), static_cast<std::uint32_t>(gfx / 100 % 100)};
 }
 
 Outcome hw_ip_info(const Query& query) {
@@ -95,63 +88,79 @@ Outcome hw_ip_info(const Query& query) {
   if (asked.ip_instance >= AMDGPU_HW_IP_INSTANCE_MAX_COUNT || asked.type >= AMDGPU_HW_IP_NUM)
     return Errno(EINVAL);
   drm_amdgpu_info_hw_ip info{};
-  if (const HardwareIp* ip = find_ip(query.profile(), asked.type)) {
-    const auto [major, minor] = ip_version(query.profile(), asked.type);
-    info.hw_ip_version_major = major;
-    info.hw_ip_version_minor = minor;
+  if (const HardwareIp* ip = find_ip(asked.type)) {
+    const IpVersions versions = ip_versions(query.profile());
+    const IpVersion& version = asked.type == AMDGPU_HW_IP_DMA ? versions.sdma : versions.graphics;
+    info.hw_ip_version_major = version.driver_major;
+    info.hw_ip_version_minor = version.driver_minor;
+    info.ip_discovery_version = version.discovery_version();
     info.ib_start_alignment = ip->ib_start_alignment;
     info.ib_size_alignment = ip->ib_size_alignment;
-    info.available_rings = ip->rings;
-    info.ip_discovery_version = major << 16 | minor << 8;
+    info.available_rings = (1u << hardware_ring_count(query.profile(), asked.type)) - 1;
   }
   return query.answer(info);
 }
 
+// Instances of the block; graphics and compute are one block.
 Outcome hw_ip_count(const Query& query) {
-  if (find_ip(query.profile(), query.args.query_hw_ip.type) == nullptr) return Errno(EINVAL);
-  return query.answer(std::uint32_t{1});
+  const std::uint32_t type = query.args.query_hw_ip.type;
+  if (find_ip(type) == nullptr) return Errno(EINVAL);
+  const unsigned xccs = query.profile().compute.xcc_count;
+  return query.answer(std::uint32_t{type == AMDGPU_HW_IP_DMA ? sdma_instance_count(query.profile()) : xccs});
 }
 
 struct FirmwareRow {
   std::uint32_t type;
+  std::uint32_t index;
   const char* name;  // as in fw_version/<name>_fw_version
 };
+constexpr std::uint32_t kAnyIndex = ~0u;
 constexpr FirmwareRow kFirmware[] = {
-    {AMDGPU_INFO_FW_VCE, "vce"},
-    {AMDGPU_INFO_FW_UVD, "uvd"},
-    {AMDGPU_INFO_FW_GMC, "mc"},
-    {AMDGPU_INFO_FW_GFX_ME, "me"},
-    {AMDGPU_INFO_FW_GFX_PFP, "pfp"},
-    {AMDGPU_INFO_FW_GFX_CE, "ce"},
-    {AMDGPU_INFO_FW_GFX_RLC, "rlc"},
-    {AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_CNTL, "rlc_srlc"},
-    {AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_GPM_MEM, "rlc_srlg"},
-    {AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_SRM_MEM, "rlc_srls"},
-    {AMDGPU_INFO_FW_GFX_MEC, "mec"},
-    {AMDGPU_INFO_FW_SMC, "smc"},
-    {AMDGPU_INFO_FW_TA, "ta_xgmi"},
-    {AMDGPU_INFO_FW_SDMA, "sdma"},
-    {AMDGPU_INFO_FW_SOS, "sos"},
-    {AMDGPU_INFO_FW_ASD, "asd"},
-    {AMDGPU_INFO_FW_VCN, "vcn"},
-    {AMDGPU_INFO_FW_DMCU, "dmcu"},
-    {AMDGPU_INFO_FW_DMCUB, "dmcub"},
-    {AMDGPU_INFO_FW_TOC, "toc"},
-    {AMDGPU_INFO_FW_CAP, "cap"},
-    {AMDGPU_INFO_FW_GFX_RLCP, "rlcp"},
-    {AMDGPU_INFO_FW_GFX_RLCV, "rlcv"},
-    {AMDGPU_INFO_FW_MES_KIQ, "mes_kiq"},
-    {AMDGPU_INFO_FW_MES, "mes"},
-    {AMDGPU_INFO_FW_IMU, "imu"},
-    {AMDGPU_INFO_FW_VPE, "vpe"},
+    {AMDGPU_INFO_FW_VCE, kAnyIndex, "vce"},
+    {AMDGPU_INFO_FW_UVD, kAnyIndex, "uvd"},
+    {AMDGPU_INFO_FW_GMC, kAnyIndex, "mc"},
+    {AMDGPU_INFO_FW_GFX_ME, kAnyIndex, "me"},
+    {AMDGPU_INFO_FW_GFX_PFP, kAnyIndex, "pfp"},
+    {AMDGPU_INFO_FW_GFX_CE, kAnyIndex, "ce"},
+    {AMDGPU_INFO_FW_GFX_RLC, kAnyIndex, "rlc"},
+    {AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_CNTL, kAnyIndex, "rlc_srlc"},
+    {AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_GPM_MEM, kAnyIndex, "rlc_srlg"},
+    {AMDGPU_INFO_FW_GFX_RLC_RESTORE_LIST_SRM_MEM, kAnyIndex, "rlc_srls"},
+    {AMDGPU_INFO_FW_GFX_MEC, 0, "mec"},
+    {AMDGPU_INFO_FW_GFX_MEC, 1, "mec2"},
+    {AMDGPU_INFO_FW_SMC, kAnyIndex, "smc"},
+    // TA_FW_TYPE_PSP_*
+    {AMDGPU_INFO_FW_TA, 2, "ta_xgmi"},
+    {AMDGPU_INFO_FW_TA, 3, "ta_ras"},
+    {AMDGPU_INFO_FW_TA, 4, "ta_hdcp"},
+    {AMDGPU_INFO_FW_TA, 5, "ta_dtm"},
+    {AMDGPU_INFO_FW_TA, 6, "ta_rap"},
+    {AMDGPU_INFO_FW_TA, 7, "ta_securedisplay"},
+    {AMDGPU_INFO_FW_SDMA, kAnyIndex, "sdma"},
+    {AMDGPU_INFO_FW_SOS, kAnyIndex, "sos"},
+    {AMDGPU_INFO_FW_ASD, kAnyIndex, "asd"},
+    {AMDGPU_INFO_FW_VCN, kAnyIndex, "vcn"},
+    {AMDGPU_INFO_FW_DMCU, kAnyIndex, "dmcu"},
+    {AMDGPU_INFO_FW_DMCUB, kAnyIndex, "dmcub"},
+    {AMDGPU_INFO_FW_TOC, kAnyIndex, "toc"},
+    {AMDGPU_INFO_FW_CAP, kAnyIndex, "cap"},
+    {AMDGPU_INFO_FW_GFX_RLCP, kAnyIndex, "rlcp"},
+    {AMDGPU_INFO_FW_GFX_RLCV, kAnyIndex, "rlcv"},
+    {AMDGPU_INFO_FW_MES_KIQ, kAnyIndex, "mes_kiq"},
+    {AMDGPU_INFO_FW_MES, kAnyIndex, "mes"},
+    {AMDGPU_INFO_FW_IMU, kAnyIndex, "imu"},
+    {AMDGPU_INFO_FW_VPE, kAnyIndex, "vpe"},
 };
 
 Outcome fw_version(const Query& query) {
   const drm_amdgpu_query_fw& asked = query.args.query_fw;
   if (asked.ip_instance != 0) return Errno(EINVAL);
-  const auto known = std::find_if(std::begin(kFirmware), std::end(kFirmware),
-                                  [&](const FirmwareRow& row) { return row.type == asked.fw_type; });
+  const auto known = std::find_if(std::begin(kFirmware), std::end(kFirmware), [&](const FirmwareRow& row) {
+    return row.type == asked.fw_type && (row.index == kAnyIndex || row.index == asked.index);
+  });
   if (known == std::end(kFirmware)) return Errno(EINVAL);
+  if (asked.fw_type == AMDGPU_INFO_FW_SDMA && asked.index >= sdma_instance_count(query.profile()))
+    return Errno(EINVAL);
   drm_amdgpu_info_firmware info{};
   for (const FirmwareVersion& firmware : query.profile().firmware) {
     if (firmware.name == known->name) info.ver = firmware.version;
@@ -163,38 +172,47 @@ Outcome gds_config(const Query& query) {
   return query.answer(drm_amdgpu_info_gds{});
 }
 
-Outcome vram_gtt(const Query& query) {
-  const Gpu& gpu = query.gpu();
-  return query.answer(
-      drm_amdgpu_info_vram_gtt{gpu.vram_size_bytes(), visible_vram(gpu), gpu.gtt_size_bytes()});
+std::uint64_t usable_vram(const Gpu& gpu) {
+  return gpu.vram_size_bytes() - std::min(gpu.vram_size_bytes(), kUsableReserveBytes);
 }
 
-drm_amdgpu_heap_info heap_of(std::uint64_t total, std::uint64_t reserved, std::uint64_t used) {
-  const std::uint64_t usable = total > reserved ? total - reserved : 0;
-  return {total, usable, used, usable / 4 * 3};
+Outcome vram_gtt(const Query& query) {
+  const Gpu& gpu = query.gpu();
+  const std::uint64_t usable = usable_vram(gpu);
+  return query.answer(
+      drm_amdgpu_info_vram_gtt{usable, std::min(visible_vram(gpu), usable), gpu.gtt_size_bytes()});
+}
+
+drm_amdgpu_heap_info heap_of(std::uint64_t total, std::uint64_t usable, std::uint64_t used) {
+  return {total, usable, used, usable * 3 / 4};
 }
 
 Outcome memory(const Query& query) {
   const Gpu& gpu = query.gpu();
+  const std::uint64_t usable = usable_vram(gpu);
   const std::uint64_t visible = visible_vram(gpu);
-  return query.answer(
-      drm_amdgpu_memory_info{heap_of(gpu.vram_size_bytes(), kUsableReserveBytes, gpu.vram_used_bytes()),
-                             heap_of(visible, kUsableReserveBytes, std::min(visible, gpu.vram_used_bytes())),
-                             heap_of(gpu.gtt_size_bytes(), 0, gpu.gtt_used_bytes())});
+  return query.answer(drm_amdgpu_memory_info{
+      heap_of(gpu.vram_size_bytes(), usable, gpu.vram_used_bytes()),
+      heap_of(visible, std::min(visible, usable), std::min(visible, gpu.vram_used_bytes())),
+      heap_of(gpu.gtt_size_bytes(), gpu.gtt_size_bytes(), gpu.gtt_used_bytes())});
 }
 
+Outcome vis_vram_usage(const Query& query) {
+  return query.answer(std::min(visible_vram(query.gpu()), query.gpu().vram_used_bytes()));
+}
+
+// Only the register every winsys needs is readable; the driver's list has some more.
 Outcome read_mmr_reg(const Query& query) {
   const auto& asked = query.args.read_mmr_reg;
-  if (asked.count == 0 || asked.count > kMaxRegisters) return Errno(EINVAL);
-  const ComputeLayout& compute = query.profile().compute;
-  const std::uint32_t engine = asked.instance & AMDGPU_INFO_MMR_SE_INDEX_MASK;
+  const std::uint32_t engine =
+      (asked.instance >> AMDGPU_INFO_MMR_SE_INDEX_SHIFT) & AMDGPU_INFO_MMR_SE_INDEX_MASK;
   const std::uint32_t array =
       (asked.instance >> AMDGPU_INFO_MMR_SH_INDEX_SHIFT) & AMDGPU_INFO_MMR_SH_INDEX_MASK;
-  if (engine != 0xff && engine >= compute.shader_engines) return Errno(EINVAL);
-  if (array != 0xff && array >= compute.arrays_per_engine) return Errno(EINVAL);
+  if (engine != AMDGPU_INFO_MMR_SE_INDEX_MASK && engine >= kMaxShaderEngines) return Errno(EINVAL);
+  if (array != AMDGPU_INFO_MMR_SH_INDEX_MASK && array >= kMaxArraysPerEngine) return Errno(EINVAL);
+  if (asked.count > kMaxRegisters) return Errno(EINVAL);
   std::vector<std::uint32_t> values;
   for (std::uint32_t i = 0; i < asked.count; ++i) {
-    // Registers outside the driver's allow-list.
     if (asked.dword_offset + i != kGbAddrConfigOffset) return Errno(EFAULT);
     values.push_back(query.profile().gb_addr_config);
   }
@@ -208,14 +226,22 @@ std::uint32_t cache_bytes(const GpuProfile& profile, unsigned level, unsigned ty
   return 0;
 }
 
+// The bitmap has room for four engines: further ones follow in the columns (gfx_v9_0_get_cu_info).
 void fill_compute_units(const ComputeLayout& compute, drm_amdgpu_info_device& info) {
+  constexpr unsigned kRows = 4, kColumns = 4;
   info.cu_active_number = compute.active_cus;
-  for (unsigned engine = 0; engine < std::min(compute.shader_engines, 4u); ++engine) {
-    for (unsigned array = 0; array < std::min(compute.arrays_per_engine, 4u); ++array) {
-      info.cu_bitmap[engine][array] = compute.active_mask(0, engine, array);
-      info.cu_ao_bitmap[engine][array] = info.cu_bitmap[engine][array];
+  for (unsigned engine = 0; engine < compute.shader_engines; ++engine) {
+    for (unsigned array = 0; array < compute.arrays_per_engine; ++array) {
+      const unsigned column = array + engine / kRows * compute.arrays_per_engine;
+      if (column >= kColumns) continue;
+      info.cu_bitmap[engine % kRows][column] = compute.active_mask(0, engine, array);
+      info.cu_ao_bitmap[engine % kRows][column] = info.cu_bitmap[engine % kRows][column];
     }
   }
+}
+
+std::uint64_t lowest_khz(const std::vector<std::uint64_t>& levels_mhz, std::uint64_t fallback_mhz) {
+  return (levels_mhz.empty() ? fallback_mhz : levels_mhz.front()) * 1000;
 }
 
 Outcome dev_info(const Query& query) {
@@ -231,8 +257,11 @@ Outcome dev_info(const Query& query) {
   info.num_shader_engines = compute.shader_engines;
   info.num_shader_arrays_per_engine = compute.arrays_per_engine;
   info.gpu_counter_freq = 100'000;  // kHz
-  info.max_engine_clock = profile.property("max_engine_clk_fcompute") * 1000;
+  const std::uint64_t engine_mhz = profile.property("max_engine_clk_fcompute");
+  info.max_engine_clock = engine_mhz * 1000;
+  info.min_engine_clock = lowest_khz(profile.sensors.sclk, engine_mhz);
   info.max_memory_clock = std::uint64_t{profile.memory_clock_mhz} * 1000;
+  info.min_memory_clock = lowest_khz(profile.sensors.mclk, profile.memory_clock_mhz);
   fill_compute_units(compute, info);
   info.num_rb_pipes = compute.shader_engines * compute.arrays_per_engine * 4;
   info.enabled_rb_pipes_mask =
@@ -285,8 +314,13 @@ Outcome vbios(const Query& query) {
   }
 }
 
-Outcome num_handles(const Query&) {
-  return Errno(ENODATA);
+// Handles of the oldest video decoder, which none of these GPUs has.
+Outcome num_handles(const Query& query) {
+  return query.args.query_hw_ip.type == AMDGPU_HW_IP_UVD ? Errno(ENODATA) : Errno(EINVAL);
+}
+
+Outcome vce_clock_table(const Query& query) {
+  return query.answer(drm_amdgpu_info_vce_clock_table{});
 }
 
 Outcome sensor(const Query& query) {
@@ -313,6 +347,7 @@ Outcome sensor(const Query& query) {
     case AMDGPU_INFO_SENSOR_GPU_LOAD:
       return query.answer(std::uint32_t{0});
     case AMDGPU_INFO_SENSOR_GPU_AVG_POWER:
+    case AMDGPU_INFO_SENSOR_GPU_INPUT_POWER:
       return query.answer(std::uint32_t{sensors.idle_power_watts});
     case AMDGPU_INFO_SENSOR_VDDGFX:
       return sensors.voltage_mv == 0 ? Outcome(Errno(EINVAL))
@@ -324,7 +359,8 @@ Outcome sensor(const Query& query) {
 
 Outcome ras_enabled_features(const Query& query) {
   if (query.profile().ras_features == 0) return Errno(EINVAL);
-  return query.answer(std::uint64_t{query.profile().ras_features});
+  const std::uint64_t features = query.profile().ras_features;
+  return query.answer(features << 32 | features);
 }
 
 Outcome video_caps(const Query& query) {
@@ -333,15 +369,11 @@ Outcome video_caps(const Query& query) {
 }
 
 Outcome max_ibs(const Query& query) {
-  std::uint32_t counts[AMDGPU_HW_IP_NUM] = {};
-  for (const HardwareIp& ip : kHardwareIps) {
-    if (find_ip(query.profile(), ip.type)) counts[ip.type] = kMaxIbs;
-  }
-  return query.answer(counts);
+  return query.answer(kMaxIbs);
 }
 
 Outcome gpuvm_fault(const Query& query) {
-  return query.answer(drm_amdgpu_info_gpuvm_fault{});
+  return query.answer(query.file.faults()->last());
 }
 
 struct QueryRow {
@@ -361,9 +393,10 @@ constexpr QueryRow kQueries[] = {
     {AMDGPU_INFO_VRAM_GTT, vram_gtt},
     {AMDGPU_INFO_READ_MMR_REG, read_mmr_reg},
     {AMDGPU_INFO_DEV_INFO, dev_info},
-    {AMDGPU_INFO_VIS_VRAM_USAGE, vram_usage},
+    {AMDGPU_INFO_VIS_VRAM_USAGE, vis_vram_usage},
     {AMDGPU_INFO_NUM_EVICTIONS, zero_u64},
     {AMDGPU_INFO_MEMORY, memory},
+    {AMDGPU_INFO_VCE_CLOCK_TABLE, vce_clock_table},
     {AMDGPU_INFO_VBIOS, vbios},
     {AMDGPU_INFO_NUM_HANDLES, num_handles},
     {AMDGPU_INFO_SENSOR, sensor},

@@ -8,7 +8,10 @@ namespace {
 
 using namespace uapi::amdgpu;
 
-// User queues need firmware that no profile here has: amdgpu_userq_ioctl answers for a device without them.
+// The kernel's own ENOTSUPP, which has no name in user space: the answer of a GPU whose user queues are not
+// enabled (amdgpu_userq.c: amdgpu_userq_enabled), as those of every GPU here.
+constexpr int kErrnoNotSupp = 524;
+
 constexpr IoctlRow kAmdgpuIoctls[] = {
     row<GemCreate, &AmdgpuFile::gem_create>(),
     row<GemMmap, &AmdgpuFile::gem_mmap>(),
@@ -26,9 +29,9 @@ constexpr IoctlRow kAmdgpuIoctls[] = {
     row<Vm, &AmdgpuFile::vm_ioctl>(),
     row<FenceToHandle, &AmdgpuFile::fence_to_handle>(),
     row<Sched, &AmdgpuFile::sched>(),
-    unsupported<Userq>(ENOTSUP),
-    unsupported<UserqSignal>(ENOTSUP),
-    unsupported<UserqWait>(ENOTSUP),
+    unsupported<Userq>(kErrnoNotSupp),
+    unsupported<UserqSignal>(kErrnoNotSupp),
+    unsupported<UserqWait>(kErrnoNotSupp),
     row<GemListHandles, &AmdgpuFile::gem_list_handles>(),
     unsupported<ProcOptions>(EINVAL),
 };

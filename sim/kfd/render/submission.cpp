@@ -1,291 +1,292 @@
-// BO_LIST, CS and the waits for what was submitted. Mirrors amdgpu_bo_list.c and amdgpu_cs.c.
+#include "sim/kfd/render/submission.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "sim/core/machine.h"
-#include "sim/drm/fence_wait.h"
-#include "sim/drm/sync_file.h"
 #include "sim/kfd/amdgpu_file.h"
-#include "sim/kfd/render/ib_runner.h"
+#include "uapi/drm.h"
 
 namespace understudy::kfd {
-namespace {
 
 using namespace uapi::amdgpu;
 
-constexpr std::uint32_t kMaxBoListEntries = 128 * 1024;
-constexpr std::uint32_t kMaxChunks = 16 * 1024;
-constexpr std::uint32_t kMaxChunkDwords = 1 << 20;
-constexpr std::uint32_t kMaxFences = 16 * 1024;
+namespace {
 
-// amdgpu_bo_create_list_entry_array: the caller's stride may be smaller or larger than ours.
-Result<std::vector<BoRef>> read_bo_list(AmdgpuFile& file, Call& call, const drm_amdgpu_bo_list_in& in) {
-  if (in.bo_number > kMaxBoListEntries) return Errno(EINVAL);
-  std::vector<BoRef> bos;
-  for (std::uint32_t i = 0; i < in.bo_number; ++i) {
-    drm_amdgpu_bo_list_entry entry{};
-    const std::size_t bytes = std::min<std::size_t>(in.bo_info_size, sizeof entry);
-    TRY(call.memory().read(in.bo_info_ptr + std::uint64_t{i} * in.bo_info_size,
-                           std::as_writable_bytes(std::span(&entry, 1)).first(bytes)));
-    bos.push_back(TRY(file.lookup_bo(entry.bo_handle)));
-  }
-  return bos;
+// The kernel allocates whatever it is told; more than this it could not either.
+constexpr std::uint32_t kMaxChunks = 1 << 20;
+constexpr std::uint32_t kMaxChunkDwords = 1 << 24;
+constexpr std::uint64_t kPageBytes = 4096;
+
+engine::IndirectBufferKind kind_of(const RingId& ring) {
+  return ring.ip_type == AMDGPU_HW_IP_DMA ? engine::IndirectBufferKind::kSdma
+                                          : engine::IndirectBufferKind::kPm4;
 }
 
-struct Submission {
-  ContextRef context;
-  std::vector<drm_amdgpu_cs_chunk_ib> ibs;
-  std::vector<BoRef> bos;
-  std::vector<drm::FenceRef> waits;
-  struct Signal {
-    drm::SyncobjRef syncobj;
-    std::uint64_t point = 0;
-  };
-  std::vector<Signal> signals;
-  BoRef fence_bo;
-  std::uint64_t fence_offset_bytes = 0;
-};
+RingId ring_of(const drm_amdgpu_cs_chunk_ib& ib) {
+  return {ib.ip_type, ib.ip_instance, ib.ring};
+}
 
+std::uint64_t point_of(const drm_amdgpu_cs_chunk_sem&) {
+  return 0;
+}
+std::uint64_t point_of(const drm_amdgpu_cs_chunk_syncobj& entry) {
+  return entry.point;
+}
+
+}  // namespace
+
+// As many whole entries as the chunk has.
 template <typename T>
-std::vector<T> entries_of(std::span<const std::byte> data) {
+std::vector<T> Submission::Chunk::entries() const {
   std::vector<T> entries(data.size() / sizeof(T));
   if (!entries.empty()) std::memcpy(entries.data(), data.data(), entries.size() * sizeof(T));
   return entries;
 }
 
-// One chunk's contribution to a submission.
-class ChunkReader {
- public:
-  ChunkReader(AmdgpuFile& file, Call& call, Submission& submission)
-      : file_(file), call_(call), submission_(submission) {}
-
-  Result<void> read(std::uint32_t id, std::span<const std::byte> data) {
-    switch (id) {
-      case AMDGPU_CHUNK_ID_IB:
-        if (data.size() < sizeof(drm_amdgpu_cs_chunk_ib)) return Errno(EINVAL);
-        submission_.ibs.push_back(entries_of<drm_amdgpu_cs_chunk_ib>(data).front());
-        return {};
-      case AMDGPU_CHUNK_ID_FENCE:
-        return read_fence(data);
-      case AMDGPU_CHUNK_ID_BO_HANDLES:
-        if (data.size() < sizeof(drm_amdgpu_bo_list_in)) return Errno(EINVAL);
-        return add_bos(entries_of<drm_amdgpu_bo_list_in>(data).front());
-      case AMDGPU_CHUNK_ID_DEPENDENCIES:
-      case AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES:
-        return read_dependencies(data);
-      case AMDGPU_CHUNK_ID_SYNCOBJ_IN:
-        for (const auto& entry : entries_of<drm_amdgpu_cs_chunk_sem>(data)) TRY(add_wait(entry.handle, 0));
-        return {};
-      case AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT:
-        for (const auto& entry : entries_of<drm_amdgpu_cs_chunk_syncobj>(data))
-          TRY(add_wait(entry.handle, entry.point));
-        return {};
-      case AMDGPU_CHUNK_ID_SYNCOBJ_OUT:
-        for (const auto& entry : entries_of<drm_amdgpu_cs_chunk_sem>(data)) TRY(add_signal(entry.handle, 0));
-        return {};
-      case AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL:
-        for (const auto& entry : entries_of<drm_amdgpu_cs_chunk_syncobj>(data))
-          TRY(add_signal(entry.handle, entry.point));
-        return {};
-      case AMDGPU_CHUNK_ID_CP_GFX_SHADOW:
-        return {};
-      default:
-        return Errno(EINVAL);
-    }
+Result<void> Submission::read(Call& call, const drm_amdgpu_cs_in& in) {
+  if (in.num_chunks == 0) return Errno(EINVAL);
+  context_ = file_.contexts().find(in.ctx_id);
+  if (!context_) return Errno(EINVAL);
+  if (context_->guilty()) return Errno(ECANCELED);
+  if (in.num_chunks > kMaxChunks) return Errno(ENOMEM);
+  for (const std::uint64_t address : TRY(call.memory().read_array<std::uint64_t>(in.chunks, in.num_chunks))) {
+    TRY(read_chunk(call, address));
   }
-
- private:
-  Result<void> read_fence(std::span<const std::byte> data) {
-    if (data.size() < sizeof(drm_amdgpu_cs_chunk_fence)) return Errno(EINVAL);
-    const auto fence = entries_of<drm_amdgpu_cs_chunk_fence>(data).front();
-    const Result<BoRef> bo = file_.lookup_bo(fence.handle);
-    if (!bo || bo.value()->is_userptr()) return Errno(EINVAL);
-    // The user fence page: exactly one page, and the value inside it.
-    if (bo.value()->size_bytes() != 4096 || fence.offset > 4096 - sizeof(std::uint64_t)) return Errno(EINVAL);
-    submission_.fence_bo = bo.value();
-    submission_.fence_offset_bytes = fence.offset;
-    return {};
-  }
-  Result<void> add_bos(const drm_amdgpu_bo_list_in& in) {
-    for (BoRef& bo : TRY(read_bo_list(file_, call_, in))) submission_.bos.push_back(std::move(bo));
-    return {};
-  }
-  Result<void> read_dependencies(std::span<const std::byte> data) {
-    for (const auto& dependency : entries_of<drm_amdgpu_cs_chunk_dep>(data)) {
-      const ContextRef context = file_.contexts().find(dependency.ctx_id);
-      if (!context) return Errno(EINVAL);
-      const drm::FenceRef fence = TRY(
-          context->fence({dependency.ip_type, dependency.ip_instance, dependency.ring}, dependency.handle));
-      if (fence) submission_.waits.push_back(fence);
-    }
-    return {};
-  }
-  Result<void> add_wait(std::uint32_t handle, std::uint64_t point) {
-    const drm::SyncobjRef syncobj = file_.syncobjs().find(handle);
-    if (!syncobj) return Errno(ENOENT);
-    const drm::FenceRef fence = syncobj->fence_at(point);
-    if (!fence) return Errno(EINVAL);
-    submission_.waits.push_back(fence);
-    return {};
-  }
-  Result<void> add_signal(std::uint32_t handle, std::uint64_t point) {
-    const drm::SyncobjRef syncobj = file_.syncobjs().find(handle);
-    if (!syncobj) return Errno(EINVAL);
-    submission_.signals.push_back({syncobj, point});
-    return {};
-  }
-
-  AmdgpuFile& file_;
-  Call& call_;
-  Submission& submission_;
-};
-
-Result<drm::FenceRef> fence_of(AmdgpuFile& file, const drm_amdgpu_fence& wanted) {
-  const ContextRef context = file.contexts().find(wanted.ctx_id);
-  if (!context) return Errno(EINVAL);
-  return context->fence({wanted.ip_type, wanted.ip_instance, wanted.ring}, wanted.seq_no);
+  return gang_.empty() ? Result<void>(Errno(EINVAL)) : Result<void>();
 }
 
-bool is_known_ring(const drm_amdgpu_cs_chunk_ib& ib) {
-  return ib.ip_instance == 0 && ((ib.ip_type == AMDGPU_HW_IP_GFX && ib.ring < 1) ||
-                                 (ib.ip_type == AMDGPU_HW_IP_COMPUTE && ib.ring < 4) ||
-                                 (ib.ip_type == AMDGPU_HW_IP_DMA && ib.ring < 2));
-}
-
-}  // namespace
-
-Outcome AmdgpuFile::bo_list(Call& call, drm_amdgpu_bo_list& args) {
-  const drm_amdgpu_bo_list_in in = args.in;
-  // The entries are read before the operation is looked at.
-  std::vector<BoRef> bos = TRY(read_bo_list(*this, call, in));
-  std::uint32_t handle = in.list_handle;
-  switch (in.operation) {
-    case AMDGPU_BO_LIST_OP_CREATE:
-      handle = bo_lists_.add(std::move(bos));
+Result<void> Submission::read_chunk(Call& call, std::uint64_t address) {
+  const auto header = TRY(call.memory().read_value<drm_amdgpu_cs_chunk>(address));
+  if (header.length_dw > kMaxChunkDwords) return Errno(ENOMEM);
+  Chunk chunk{header.chunk_id, {}};
+  chunk.data = TRY(call.memory().read_array<std::byte>(header.chunk_data, std::size_t{header.length_dw} * 4));
+  switch (chunk.id) {
+    case AMDGPU_CHUNK_ID_IB:
+      for (const auto& ib : chunk.entries<drm_amdgpu_cs_chunk_ib>()) {
+        TRY(announce_ib(ib));
+        chunks_.push_back(std::move(chunk));
+        return {};
+      }
+      return Errno(EINVAL);
+    case AMDGPU_CHUNK_ID_FENCE:
+      for (const auto& fence : chunk.entries<drm_amdgpu_cs_chunk_fence>()) return read_user_fence(fence);
+      return Errno(EINVAL);
+    case AMDGPU_CHUNK_ID_BO_HANDLES:
+      for (const auto& list : chunk.entries<drm_amdgpu_bo_list_in>()) return read_bo_handles(call, list);
+      return Errno(EINVAL);
+    case AMDGPU_CHUNK_ID_CP_GFX_SHADOW:
+      if (chunk.entries<drm_amdgpu_cs_chunk_cp_gfx_shadow>().empty()) return Errno(EINVAL);
       break;
-    case AMDGPU_BO_LIST_OP_DESTROY:
-      bo_lists_.remove(in.list_handle);
-      handle = 0;
-      break;
-    case AMDGPU_BO_LIST_OP_UPDATE:
-      if (!bo_lists_.replace(in.list_handle, std::move(bos))) return Errno(ENOENT);
+    case AMDGPU_CHUNK_ID_DEPENDENCIES:
+    case AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES:
+    case AMDGPU_CHUNK_ID_SYNCOBJ_IN:
+    case AMDGPU_CHUNK_ID_SYNCOBJ_OUT:
+    case AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT:
+    case AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL:
       break;
     default:
       return Errno(EINVAL);
   }
-  args.out = {handle, 0};
-  return 0;
+  chunks_.push_back(std::move(chunk));
+  return {};
+}
+
+Submission::Member* Submission::member_of(const RingId& ring) {
+  const auto found =
+      std::find_if(gang_.begin(), gang_.end(), [&](const Member& member) { return member.ring == ring; });
+  return found == gang_.end() ? nullptr : &*found;
+}
+
+// amdgpu_cs_p1_ib.
+Result<void> Submission::announce_ib(const drm_amdgpu_cs_chunk_ib& ib) {
+  const RingId ring = ring_of(ib);
+  if (!is_ring_of_a_context(ring)) return Errno(EINVAL);
+  if (hardware_ring_count(file_.gpu().profile(), ring.ip_type) == 0) return Errno(EINVAL);
+  Member* member = member_of(ring);
+  if (member == nullptr) {
+    if (gang_.size() == kGangSize) return Errno(EINVAL);
+    member = &gang_.emplace_back(Member{ring, 0, {}});
+  }
+  if (member->announced_ibs >= kMaxIbs[ring.ip_type]) return Errno(EINVAL);
+  ++member->announced_ibs;
+  leader_ = static_cast<std::size_t>(member - gang_.data());
+  return {};
+}
+
+// amdgpu_cs_p1_user_fence.
+Result<void> Submission::read_user_fence(const drm_amdgpu_cs_chunk_fence& chunk) {
+  if (user_fence_bo_) return Errno(EINVAL);
+  const Result<BoRef> bo = file_.lookup_bo(chunk.handle);
+  if (!bo) return Errno(EINVAL);
+  if (bo.value()->size_bytes() != kPageBytes || chunk.offset > kPageBytes - sizeof(std::uint64_t))
+    return Errno(EINVAL);
+  if (bo.value()->is_userptr()) return Errno(EINVAL);
+  user_fence_bo_ = bo.value();
+  user_fence_offset_bytes_ = chunk.offset;
+  return {};
+}
+
+// amdgpu_cs_p1_bo_handles.
+Result<void> Submission::read_bo_handles(Call& call, const drm_amdgpu_bo_list_in& chunk) {
+  if (bos_) return Errno(EINVAL);
+  bos_ = std::make_shared<const ListedBos>(
+      TRY(make_bo_list(file_, call, TRY(read_bo_list_entries(call, chunk)))));
+  return {};
+}
+
+std::vector<drm::SyncobjWait::Entry> Submission::missing_points() const {
+  std::vector<drm::SyncobjWait::Entry> missing;
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.id != AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT) continue;
+    for (const auto& entry : chunk.entries<drm_amdgpu_cs_chunk_syncobj>()) {
+      const drm::SyncobjRef syncobj = file_.syncobjs().find(entry.handle);
+      const bool would_wait = (entry.flags & uapi::drm::DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT) != 0;
+      if (syncobj && would_wait && !syncobj->fence_at(entry.point)) missing.push_back({syncobj, entry.point});
+    }
+  }
+  return missing;
+}
+
+Result<void> Submission::resolve() {
+  for (const Chunk& chunk : chunks_) TRY(resolve_chunk(chunk));
+  return {};
+}
+
+Result<void> Submission::resolve_chunk(const Chunk& chunk) {
+  switch (chunk.id) {
+    case AMDGPU_CHUNK_ID_IB:
+      return add_ib(chunk.entries<drm_amdgpu_cs_chunk_ib>().front());
+    case AMDGPU_CHUNK_ID_DEPENDENCIES:
+    case AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES:
+      for (const auto& dependency : chunk.entries<drm_amdgpu_cs_chunk_dep>()) TRY(add_dependency(dependency));
+      return {};
+    case AMDGPU_CHUNK_ID_SYNCOBJ_IN:
+      for (const auto& entry : chunk.entries<drm_amdgpu_cs_chunk_sem>()) TRY(add_wait(entry.handle, 0));
+      return {};
+    case AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT:
+      for (const auto& entry : chunk.entries<drm_amdgpu_cs_chunk_syncobj>())
+        TRY(add_wait(entry.handle, entry.point));
+      return {};
+    case AMDGPU_CHUNK_ID_SYNCOBJ_OUT:
+      return add_signals(chunk.entries<drm_amdgpu_cs_chunk_sem>());
+    case AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL:
+      return add_signals(chunk.entries<drm_amdgpu_cs_chunk_syncobj>());
+    case AMDGPU_CHUNK_ID_CP_GFX_SHADOW: {
+      const auto shadow = chunk.entries<drm_amdgpu_cs_chunk_cp_gfx_shadow>().front();
+      if (shadow.flags & ~AMDGPU_CS_CHUNK_CP_GFX_SHADOW_FLAGS_INIT_SHADOW) return Errno(EINVAL);
+      return {};
+    }
+    default:
+      return {};
+  }
+}
+
+// amdgpu_cs_p2_ib.
+Result<void> Submission::add_ib(const drm_amdgpu_cs_chunk_ib& ib) {
+  if (ib.ib_bytes / 4 > kMaxIbDwords) return Errno(EINVAL);
+  const RingId ring = ring_of(ib);
+  member_of(ring)->ibs.push_back({ib.va_start, ib.ib_bytes / 4, kind_of(ring)});
+  return {};
+}
+
+// amdgpu_cs_p2_dependencies.
+Result<void> Submission::add_dependency(const drm_amdgpu_cs_chunk_dep& dependency) {
+  const ContextRef context = file_.contexts().find(dependency.ctx_id);
+  if (!context) return Errno(EINVAL);
+  const RingId ring{dependency.ip_type, dependency.ip_instance, dependency.ring};
+  if (!is_ring_of_a_context(ring)) return Errno(EINVAL);
+  if (const drm::FenceRef fence = TRY(context->fence(ring, dependency.handle))) waits_.push_back(fence);
+  return {};
+}
+
+// amdgpu_syncobj_lookup_and_add.
+Result<void> Submission::add_wait(std::uint32_t handle, std::uint64_t point) {
+  const drm::SyncobjRef syncobj = file_.syncobjs().find(handle);
+  if (!syncobj) return Errno(ENOENT);
+  const drm::FenceRef fence = syncobj->fence_at(point);
+  if (!fence) return Errno(EINVAL);
+  waits_.push_back(fence);
+  return {};
+}
+
+// amdgpu_cs_p2_syncobj_out, amdgpu_cs_p2_syncobj_timeline_signal.
+template <typename T>
+Result<void> Submission::add_signals(const std::vector<T>& entries) {
+  if (std::exchange(has_signals_, true)) return Errno(EINVAL);
+  for (const T& entry : entries) {
+    const drm::SyncobjRef syncobj = file_.syncobjs().find(entry.handle);
+    if (!syncobj) return Errno(EINVAL);
+    signals_.push_back({syncobj, point_of(entry)});
+  }
+  return {};
+}
+
+Result<void> Submission::collect_bos(std::uint32_t bo_list_handle) {
+  if (bo_list_handle != 0) {
+    if (bos_) return Errno(EINVAL);
+    bos_ = TRY(file_.bo_lists().find(bo_list_handle));
+  }
+  if (!bos_) bos_ = std::make_shared<const ListedBos>();
+  for (const BoRef& bo : *bos_) {
+    if (bo->is_userptr()) TRY(bo->check_user_pages());
+  }
+  return {};
+}
+
+IbJob Submission::job_of(const Member& member, const ClientRef& client) const {
+  IbJob job;
+  job.ibs = member.ibs;
+  job.bos = *bos_;
+  job.context = context_;
+  job.vm = file_.vm();
+  job.faults = file_.faults();
+  job.client = client;
+  return job;
+}
+
+std::uint64_t Submission::submit(const ClientRef& client) {
+  std::uint64_t sequence = 0;
+  for (std::size_t i = 0; i < gang_.size(); ++i) {
+    IbJob job = job_of(gang_[i], client);
+    std::vector<drm::FenceRef> after = waits_;
+    if (i == leader_) {
+      const Context::Submitted submitted = context_->submit(gang_[i].ring);
+      if (submitted.previous) after.push_back(submitted.previous);
+      sequence = submitted.sequence;
+      job.fence = submitted.fence;
+      job.user_fence_bo = user_fence_bo_;
+      job.user_fence_offset_bytes = user_fence_offset_bytes_;
+      job.user_fence_value = sequence;
+      for (const Signal& signal : signals_) signal.syncobj->set_point(job.fence, signal.point);
+    } else {
+      job.fence = std::make_shared<drm::Fence>("drm_sched", ring_name(gang_[i].ring));
+    }
+    for (const BoRef& bo : *bos_) bo->reservation().add(job.fence);
+    run_when_ready(file_.gpu(), drm::Fence::merge(after), std::move(job));
+  }
+  return sequence;
 }
 
 Outcome AmdgpuFile::cs(Call& call, drm_amdgpu_cs& args) {
   const drm_amdgpu_cs_in in = args.in;
-  if (in.num_chunks == 0 || in.num_chunks > kMaxChunks) return Errno(EINVAL);
-  Submission submission;
-  submission.context = contexts_.find(in.ctx_id);
-  if (!submission.context) return Errno(EINVAL);
-  if (in.flags != 0) return Errno(EINVAL);
-  ChunkReader reader(*this, call, submission);
-  for (const std::uint64_t pointer : TRY(call.memory().read_array<std::uint64_t>(in.chunks, in.num_chunks))) {
-    const auto chunk = TRY(call.memory().read_value<drm_amdgpu_cs_chunk>(pointer));
-    if (chunk.length_dw > kMaxChunkDwords) return Errno(EINVAL);
-    const auto data =
-        TRY(call.memory().read_array<std::byte>(chunk.chunk_data, std::size_t{chunk.length_dw} * 4));
-    TRY(reader.read(chunk.chunk_id, data));
-  }
-  if (submission.ibs.empty()) return Errno(EINVAL);
-  for (const drm_amdgpu_cs_chunk_ib& ib : submission.ibs) {
-    if (!is_known_ring(ib)) return Errno(EINVAL);
-  }
-  if (in.bo_list_handle != 0) {
-    const auto listed = bo_lists_.find(in.bo_list_handle);
-    if (!listed) return Errno(ENOENT);
-    submission.bos.insert(submission.bos.end(), listed->begin(), listed->end());
-  }
-
-  const drm_amdgpu_cs_chunk_ib& last = submission.ibs.back();
-  const RingId ring{last.ip_type, last.ip_instance, last.ring};
-  auto fence = std::make_shared<drm::Fence>("amdgpu", "ring", 0, 0);
-  const std::uint64_t sequence = submission.context->add_fence(ring, fence);
-  for (const BoRef& bo : submission.bos) bo->reservation().add(fence);
-  for (const Submission::Signal& signal : submission.signals) {
-    if (signal.point == 0) {
-      signal.syncobj->replace(fence);
-    } else {
-      signal.syncobj->add_point(fence, signal.point);
-    }
-  }
-  IbJob job;
-  for (const drm_amdgpu_cs_chunk_ib& ib : submission.ibs)
-    job.ibs.push_back({ib.va_start, ib.ib_bytes, ib.ip_type});
-  job.fence = fence;
-  job.bos = std::move(submission.bos);
-  job.user_fence_bo = submission.fence_bo;
-  job.user_fence_offset_bytes = submission.fence_offset_bytes;
-  job.user_fence_value = sequence;
-  run_when_ready(gpu(), vm_, drm::Fence::merge(std::move(submission.waits)), std::move(job));
-  args.out.handle = sequence;
-  return 0;
-}
-
-Outcome AmdgpuFile::wait_cs(Call& call, drm_amdgpu_wait_cs& args) {
-  const drm_amdgpu_wait_cs_in in = args.in;
-  if (in.ip_type >= AMDGPU_HW_IP_NUM) return Errno(EINVAL);
-  const ContextRef context = contexts_.find(in.ctx_id);
-  if (!context) return Errno(EINVAL);
-  const drm::FenceRef fence = TRY(context->fence({in.ip_type, in.ip_instance, in.ring}, in.handle));
-  return drm::wait_for_fence(call, fence, in.timeout, [&args, fence](bool signalled) -> Outcome {
-    args.out.status = signalled ? 0 : 1;
-    return signalled && fence && fence->error() != 0 ? Outcome(Errno(fence->error())) : Outcome(0);
-  });
-}
-
-Outcome AmdgpuFile::wait_fences(Call& call, drm_amdgpu_wait_fences& args) {
-  const drm_amdgpu_wait_fences_in in = args.in;
-  if (in.fence_count == 0 || in.fence_count > kMaxFences) return Errno(EINVAL);
-  std::vector<drm::FenceRef> fences;
-  for (const auto& wanted : TRY(call.memory().read_array<drm_amdgpu_fence>(in.fences, in.fence_count))) {
-    const drm::FenceRef fence = TRY(fence_of(*this, wanted));
-    fences.push_back(fence ? fence : drm::Fence::signalled());
-  }
-  if (in.wait_all != 0) {
-    return drm::wait_for_fence(call, drm::Fence::merge(fences), in.timeout_ns,
-                               [&args](bool signalled) -> Outcome {
-                                 args.out.status = signalled ? 1 : 0;
-                                 args.out.first_signaled = 0;
-                                 return 0;
-                               });
-  }
-  return drm::wait_for_any_fence(call, fences, in.timeout_ns,
-                                 [&args](std::optional<std::size_t> first) -> Outcome {
-                                   args.out.status = first ? 1 : 0;
-                                   args.out.first_signaled = first ? static_cast<std::uint32_t>(*first) : ~0u;
-                                   return 0;
-                                 });
-}
-
-Outcome AmdgpuFile::fence_to_handle(Call& call, drm_amdgpu_fence_to_handle& args) {
-  const auto in = args.in;
-  drm::FenceRef fence = TRY(fence_of(*this, in.fence));
-  if (!fence) fence = drm::Fence::signalled();
-  constexpr std::uint32_t kHandleOffset = offsetof(drm_amdgpu_fence_to_handle, out);
-  const auto make_syncobj = [&] {
-    auto syncobj = std::make_shared<drm::Syncobj>();
-    syncobj->replace(fence);
-    return syncobj;
+  const auto submission = std::make_shared<Submission>(*this);
+  TRY(submission->read(call, in));
+  const auto go_on = [&args, submission, in, client = call.caller().client]() -> Outcome {
+    TRY(submission->resolve());
+    TRY(submission->collect_bos(in.bo_list_handle));
+    args.out.handle = submission->submit(client);
+    return 0;
   };
-  switch (in.what) {
-    case AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ:
-      args.out.handle = TRY(syncobjs().create_handle(&call, make_syncobj()));
-      return 0;
-    case AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ_FD:
-      return call.hand_fd(
-          TRY(call.machine().files().make_descriptor(std::make_shared<drm::SyncobjFile>(make_syncobj()))),
-          kHandleOffset);
-    case AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD:
-      return call.hand_fd(TRY(drm::SyncFile::make_descriptor(call.machine(), fence)), kHandleOffset);
-    default:
-      return Errno(EINVAL);
-  }
+  auto missing = submission->missing_points();
+  if (missing.empty()) return go_on();
+  // DRM_SYNCOBJ_WAIT_FOR_SUBMIT_TIMEOUT
+  constexpr std::uint64_t kWaitForSubmitNs = 5'000'000'000;
+  constexpr std::uint32_t kUntilAllAreThere =
+      uapi::drm::DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL | uapi::drm::DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE;
+  const auto deadline_ns = static_cast<std::int64_t>(call.machine().clock().now_ns() + kWaitForSubmitNs);
+  return drm::SyncobjWait::start(call, std::move(missing), kUntilAllAreThere, deadline_ns,
+                                 [go_on](std::uint32_t) { return go_on(); });
 }
 
 }  // namespace understudy::kfd
