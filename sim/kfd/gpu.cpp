@@ -131,7 +131,7 @@ Result<void> Gpu::reserve(BoKind kind, std::uint64_t size_bytes) {
 
 // amdgpu_amdkfd_gpuvm.c: amdgpu_amdkfd_reserve_mem_limit.
 Result<void> Gpu::try_reserve(BoKind kind, std::uint64_t size_bytes) {
-  if (uses_vram(kind)) {
+  if (kind == BoKind::kVram) {
     if (!add_within(vram_used_bytes_, size_bytes,
                     saturating_subtract(vram_size_bytes_, reserved_for_page_tables_bytes_))) {
       return Errno(ENOMEM);
@@ -139,9 +139,9 @@ Result<void> Gpu::try_reserve(BoKind kind, std::uint64_t size_bytes) {
     vram_rounded_bytes_ += align_up(size_bytes, kAvailabilityGranule);
     return {};
   }
-  if (!uses_gtt(kind) && kind != BoKind::kUserptr) return {};
+  if (kind != BoKind::kGtt && kind != BoKind::kUserptr) return {};
   if (!add_within(system_memory_->used_bytes, size_bytes, system_memory_->limit_bytes)) return Errno(ENOMEM);
-  if (uses_gtt(kind)) {
+  if (kind == BoKind::kGtt) {
     if (!add_within(system_memory_->ttm_used_bytes, size_bytes, system_memory_->ttm_limit_bytes)) {
       system_memory_->used_bytes -= size_bytes;
       return Errno(ENOMEM);
@@ -152,14 +152,14 @@ Result<void> Gpu::try_reserve(BoKind kind, std::uint64_t size_bytes) {
 }
 
 void Gpu::unreserve(BoKind kind, std::uint64_t size_bytes) {
-  if (uses_vram(kind)) {
+  if (kind == BoKind::kVram) {
     vram_used_bytes_ -= size_bytes;
     vram_rounded_bytes_ -= align_up(size_bytes, kAvailabilityGranule);
     return;
   }
-  if (!uses_gtt(kind) && kind != BoKind::kUserptr) return;
+  if (kind != BoKind::kGtt && kind != BoKind::kUserptr) return;
   system_memory_->used_bytes -= size_bytes;
-  if (uses_gtt(kind)) {
+  if (kind == BoKind::kGtt) {
     system_memory_->ttm_used_bytes -= size_bytes;
     gtt_used_bytes_ -= size_bytes;
   }

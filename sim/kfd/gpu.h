@@ -65,7 +65,7 @@ class Gpu : public drm::Device {
   std::uint64_t vram_used_bytes() const { return vram_used_bytes_.load(); }
   std::uint64_t gtt_used_bytes() const { return gtt_used_bytes_.load(); }
   std::uint64_t gtt_size_bytes() const { return system_memory_->ttm_limit_bytes; }
-  // VRAM allocations are backed by GTT: an APU whose carve-out is smaller than its GTT
+  // KFD's VRAM allocations are GTT: an APU whose carve-out is smaller than its GTT
   // (amdgpu_device.apu_prefer_gtt).
   bool prefers_gtt() const { return profile_.is_apu && vram_size_bytes_ < gtt_size_bytes(); }
   // All VRAM is visible to the CPU (kfd_dev_is_large_bar).
@@ -123,10 +123,6 @@ class Gpu : public drm::Device {
   // The pages of VRAM BOs, to be lost in a reset.
   void remember_vram(const BufferRef& buffer);
   void forget_vram(const Buffer& buffer);
-  bool uses_vram(BoKind kind) const { return kind == BoKind::kVram && !prefers_gtt(); }
-  bool uses_gtt(BoKind kind) const {
-    return kind == BoKind::kGtt || (kind == BoKind::kVram && prefers_gtt());
-  }
 
   const GpuProfile profile_;
   const GpuPlacement placement_;

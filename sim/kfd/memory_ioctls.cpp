@@ -52,6 +52,11 @@ Result<BoSpec> spec_for(const kfd_ioctl_alloc_memory_of_gpu_args& args, const Cl
   spec.kind = TRY(kind_of(args.flags));
   switch (spec.kind) {
     case BoKind::kVram:
+      if (device.gpu.prefers_gtt()) {
+        spec.kind = BoKind::kGtt;
+        spec.gem_domains = AMDGPU_GEM_DOMAIN_GTT;
+        break;
+      }
       spec.gem_domains = AMDGPU_GEM_DOMAIN_VRAM;
       spec.gem_flags = AMDGPU_GEM_CREATE_VRAM_CLEARED;
       if (args.flags & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC)
@@ -139,7 +144,7 @@ Outcome KfdFile::alloc_memory_of_gpu(Call& call, kfd_ioctl_alloc_memory_of_gpu_a
   if (!index) return Errno(EFAULT);
   const KfdHandle handle{args.gpu_id, *index};
   memory->entry = open_ledger_line(call, handle, *bo);
-  if (spec.kind == BoKind::kVram) device.vram_usage_bytes += spec.size_bytes;
+  if (args.flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) device.vram_usage_bytes += spec.size_bytes;
 
   args.handle = handle.value();
   args.mmap_offset =
@@ -161,7 +166,7 @@ Outcome KfdFile::free_memory_of_gpu(Call& call, kfd_ioctl_free_memory_of_gpu_arg
   if (memory->is_mapped()) return Errno(EBUSY);
   memory->entry.close(&call);
   call.machine().ledger().note_destroyed(ledger_key(handle), &call);
-  if (memory->bo()->kind() == BoKind::kVram && !memory->is_imported()) {
+  if ((memory->flags() & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) && !memory->is_imported()) {
     device.vram_usage_bytes -= memory->bo()->size_bytes();
   }
   freed = device.memory.remove(handle.index);

@@ -342,16 +342,16 @@ TEST_F(Submit, BoListsAreChecked) {
   EXPECT_EQ(submit(chunks, create.out.list_handle), 1);
 }
 
-TEST_F(Submit, VanishedUserPagesInTheListAreEfault) {
-  auto pages = std::make_unique<UserPages>(kPage);
+TEST_F(Submit, InaccessibleUserPagesInTheListAreEfault) {
+  const UserPages pages(kPage);
   const auto userptr =
-      static_cast<std::uint32_t>(create_userptr(pages->address(), kPage, AMDGPU_GEM_USERPTR_REGISTER));
+      static_cast<std::uint32_t>(create_userptr(pages.address(), kPage, AMDGPU_GEM_USERPTR_REGISTER));
   const drm_amdgpu_bo_list_entry entry{userptr, 0};
   const drm_amdgpu_bo_list_in list{0, 0, 1, sizeof entry, reinterpret_cast<std::uint64_t>(&entry)};
   const auto ib = write_ib({0});
   const Chunks chunks = {chunk(AMDGPU_CHUNK_ID_IB, ib), chunk(AMDGPU_CHUNK_ID_BO_HANDLES, list)};
   EXPECT_EQ(submit(chunks), 1);
-  pages.reset();
+  ::mprotect(pages.bytes(), kPage, PROT_NONE);
   EXPECT_EQ(submit(chunks), -EFAULT);
 }
 
