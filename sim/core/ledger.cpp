@@ -84,21 +84,25 @@ void Ledger::report(Finding finding) {
   findings_.push_back(std::move(finding));
 }
 
-void Ledger::note_destroyed(const std::string& key, const Call* call) {
-  Actor actor = actor_of(call);
+void Ledger::note_destroyed(const std::string& key, const Call* call, const LedgerEntry* entry) {
+  Destroyed destroyed{actor_of(call), {}};
   const std::lock_guard lock(mutex_);
-  if (destroyed_.insert_or_assign(key, std::move(actor)).second) destroyed_order_.push_back(key);
+  if (entry != nullptr) {
+    if (const auto line = live_.find(entry->id_); line != live_.end()) destroyed.line = line->second;
+  }
+  if (destroyed_.insert_or_assign(key, std::move(destroyed)).second) destroyed_order_.push_back(key);
   if (destroyed_order_.size() > kDestroyedRemembered) {
     destroyed_.erase(destroyed_order_.front());
     destroyed_order_.pop_front();
   }
 }
 
-bool Ledger::was_destroyed(const std::string& key, Actor* by) const {
+bool Ledger::was_destroyed(const std::string& key, Actor* by, LedgerLine* line) const {
   const std::lock_guard lock(mutex_);
   const auto found = destroyed_.find(key);
   if (found == destroyed_.end()) return false;
-  if (by != nullptr) *by = found->second;
+  if (by != nullptr) *by = found->second.by;
+  if (line != nullptr) *line = found->second.line;
   return true;
 }
 

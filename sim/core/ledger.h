@@ -102,8 +102,9 @@ class Ledger {
   void report(Finding finding);
   // Remembers that `key` (e.g. "dri/renderD128#<file id> GEM handle 7") was destroyed, so that a second
   // destroy can name the first. Bounded; the oldest are forgotten.
-  void note_destroyed(const std::string& key, const Call* call);
-  bool was_destroyed(const std::string& key, Actor* by) const;
+  // `entry`: the object's line, which is still open; then the making can be named, too.
+  void note_destroyed(const std::string& key, const Call* call, const LedgerEntry* entry = nullptr);
+  bool was_destroyed(const std::string& key, Actor* by, LedgerLine* line = nullptr) const;
 
   // What the client made and still holds, files aside.
   std::vector<LedgerLine> held_by(const Client& client) const;
@@ -132,7 +133,11 @@ class Ledger {
   mutable std::mutex mutex_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, LedgerLine> live_;
-  std::map<std::string, Actor> destroyed_;
+  struct Destroyed {
+    Actor by;
+    LedgerLine line;
+  };
+  std::map<std::string, Destroyed> destroyed_;
   std::deque<std::string> destroyed_order_;
   std::vector<Finding> findings_;
   std::map<std::pair<std::string, std::string>, std::uint64_t> unsupported_;  // (file, name) -> count

@@ -71,15 +71,17 @@ Result<GemRef> GemHandles::close(const Call& call, GemHandle handle) {
   }
   if (!known) {
     Finding finding;
-    if (ledger.was_destroyed(key, &finding.first)) {
+    LedgerLine line;
+    if (ledger.was_destroyed(key, &finding.first, &line)) {
       finding.kind = FindingKind::kDoubleDestroy;
       finding.text = "GEM handle " + std::to_string(number) + " closed twice on " + owner_label_;
       finding.actor = Ledger::actor_of(&call);
+      finding.made = line.made;
       ledger.report(std::move(finding));
     }
     return Errno(EINVAL);
   }
-  ledger.note_destroyed(key, &call);
+  ledger.note_destroyed(key, &call, &slot.entry);
   slot.entry.close(&call);
   handle_gone(*slot.object);
   return slot.object;

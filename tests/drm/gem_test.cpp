@@ -52,7 +52,8 @@ TEST_F(GemTest, ClosingTwiceIsEinvalAndTheLedgerNamesBothCalls) {
   const auto findings = machine_.ledger().findings();
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].kind, FindingKind::kDoubleDestroy);
-  EXPECT_NE(findings[0].text.find("GEM handle 1 closed twice on dri/renderD128"), std::string::npos);
+  EXPECT_EQ(findings[0].text, "GEM handle 1 closed twice on dri/renderD128");
+  EXPECT_EQ(findings[0].made.pid, ::getpid());
   EXPECT_EQ(findings[0].first.call, "DRM_IOCTL_GEM_CLOSE");
   EXPECT_EQ(findings[0].actor.call, "DRM_IOCTL_GEM_CLOSE");
   EXPECT_EQ(findings[0].actor.pid, ::getpid());
