@@ -38,11 +38,17 @@ std::vector<IoctlRow> rows_of(std::span<const IoctlRow> rows) {
   return {rows.begin(), rows.end()};
 }
 
+// The kernel keeps a few errno to itself (ENOTSUPP); the C library has no name for them.
+std::string errno_name(int value) {
+  const char* name = ::strerrorname_np(value);
+  return name != nullptr ? name : fmt::format("{}", value);
+}
+
 std::string fate_of(const std::vector<IoctlRow>& rows, const uapi::IoctlDescriptor& number) {
   const auto row = std::find_if(rows.begin(), rows.end(),
                                 [&](const IoctlRow& candidate) { return candidate.nr == number.nr; });
   if (row == rows.end()) return number.has_handler ? "absent" : "absent, as in the kernel";
-  if (row->invoke == nullptr) return fmt::format("errno only: {}", ::strerrorname_np(row->unsupported_errno));
+  if (row->invoke == nullptr) return fmt::format("errno only: {}", errno_name(row->unsupported_errno));
   return row->flags & kfd::kErrnoOnly ? "checks its arguments, then fails as without the feature"
                                       : "simulated";
 }
