@@ -19,6 +19,14 @@ def test_npu(understudy):
     understudy.client(("--npu", "npu4"), "npu")
 
 
+def test_npu_program(understudy):
+    understudy.client(("--npu", "npu4"), "npu_program")
+
+
+def test_client_killed_in_the_middle_of_a_chain(understudy):
+    understudy.client(("--npu", "npu4"), "npu_kill")
+
+
 def test_gpu_and_npu_on_one_machine(understudy):
     understudy.client(("--npu", "npu4", "--gpu", "gfx90a"), "npu")
     understudy.client(("--npu", "npu4", "--gpu", "gfx90a"), "fork")
