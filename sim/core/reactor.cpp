@@ -119,7 +119,8 @@ void Reactor::run() {
     std::shared_ptr<Watch> watch;
     {
       const std::lock_guard lock(mutex_);
-      const auto found = watches_.find(event.data.u64);
+      const WatchId id = event.data.u64;  // epoll_event is packed: no references into it
+      const auto found = watches_.find(id);
       if (found == watches_.end()) continue;
       watch = found->second;
     }

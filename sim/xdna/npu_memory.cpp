@@ -1,7 +1,6 @@
 #include "sim/xdna/npu_memory.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "sim/core/vma.h"
 
@@ -74,7 +73,7 @@ bool NpuMemory::read(std::uint64_t address, std::span<std::byte> into) const {
   if (region->is_user_memory) return bool(region->bo->user_pages()->client->memory().read(address, into));
   const auto bytes = region->bo->buffer()->bytes();
   if (!bytes) return false;
-  std::memcpy(into.data(), bytes.value().data() + region->bo_offset + (address - start), into.size());
+  std::ranges::copy(bytes.value().subspan(region->bo_offset + (address - start), into.size()), into.begin());
   return true;
 }
 
@@ -85,7 +84,8 @@ bool NpuMemory::write(std::uint64_t address, std::span<const std::byte> from) co
   if (region->is_user_memory) return bool(region->bo->user_pages()->client->memory().write(address, from));
   const auto bytes = region->bo->buffer()->bytes();
   if (!bytes) return false;
-  std::memcpy(bytes.value().data() + region->bo_offset + (address - start), from.data(), from.size());
+  std::ranges::copy(
+      from, bytes.value().begin() + static_cast<std::ptrdiff_t>(region->bo_offset + (address - start)));
   return true;
 }
 

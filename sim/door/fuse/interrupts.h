@@ -20,7 +20,6 @@ namespace understudy::door {
 class Interrupts {
  public:
   using Key = std::uint64_t;
-  explicit Interrupts(Machine& machine) : machine_(machine) {}
 
   // `interrupted` runs at most once, and the key stays watched until forget(). To be called before anything
   // can answer `request`.
@@ -34,7 +33,6 @@ class Interrupts {
   static void on_interrupt(fuse_req_t request, void* data);
   void run(Key key);
 
-  Machine& machine_;
   std::mutex mutex_;
   std::condition_variable forgotten_;
   Key next_ = 1;
@@ -43,7 +41,7 @@ class Interrupts {
 
 // What every session of ours carries as its libfuse user data.
 struct SessionData {
-  explicit SessionData(Machine& its_machine) : machine(its_machine), interrupts(its_machine) {}
+  explicit SessionData(Machine& its_machine) : machine(its_machine) {}
   Machine& machine;
   Interrupts interrupts;
 };

@@ -56,7 +56,11 @@ struct FieldRow {
 
 template <typename Struct, typename Field>
 void fill(Struct& into, const Properties& from, std::span<const FieldRow<Struct, Field>> rows) {
-  for (const auto& row : rows) into.*row.field = static_cast<Field>(value_of(from, row.name));
+  // The thunk's structs are packed to 4 bytes: a field need not be aligned.
+  for (const auto& row : rows) {
+    const auto value = static_cast<Field>(value_of(from, row.name));
+    std::memcpy(static_cast<void*>(&(into.*row.field)), &value, sizeof value);
+  }
 }
 
 using Node = hsa::HsaNodeProperties;
