@@ -195,10 +195,11 @@ HwContext::Execution HwContext::execute(const Job& job) {
   std::vector<XdnaBoRef> reachable = file->bos();
   reachable.insert(reachable.end(), job.arguments.begin(), job.arguments.end());
   const NpuMemory memory(heap_, reachable, owner_.get());
+  Watchdog watchdog([&] { return is_front(job); });
   for (std::size_t i = 0; i < packets.size(); ++i) {
     execution.chain_index = static_cast<std::uint32_t>(i);
     if (!packets[i].cu_index) return fail_fence(EINVAL);
-    const Verdict verdict = run_packet(packets[i], memory, &execution.health);
+    const Verdict verdict = run_packet(packets[i], memory, watchdog, &execution.health);
     if (verdict.kind == Verdict::Kind::kCompleted) continue;
     if (verdict.kind == Verdict::Kind::kUnsupported && npu_.machine().settings().npu_complete_unsupported) {
       Finding finding;
@@ -207,13 +208,19 @@ HwContext::Execution HwContext::execute(const Job& job) {
       npu_.machine().ledger().report(std::move(finding));
       continue;
     }
-    execution.state = ErtState::kError;
+    execution.state = verdict.kind == Verdict::Kind::kStopped ? ErtState::kTimeout : ErtState::kError;
     return execution;
   }
   return execution;
 }
 
-Verdict HwContext::run_packet(const ErtPacket& packet, const NpuMemory& memory, HealthRecord* health) const {
+bool HwContext::is_front(const Job& job) const {
+  const std::lock_guard lock(mutex_);
+  return !destroyed_ && !queue_.empty() && queue_.front().get() == &job;
+}
+
+Verdict HwContext::run_packet(const ErtPacket& packet, const NpuMemory& memory, Watchdog& watchdog,
+                              HealthRecord* health) const {
   ComputeUnit unit;
   {
     const std::lock_guard lock(mutex_);
@@ -234,7 +241,7 @@ Verdict HwContext::run_packet(const ErtPacket& packet, const NpuMemory& memory, 
   const bool pass_through = memory.read(unit.pdi->device_address(), pdi) && is_pass_through_pdi(pdi);
   const NpuProfile& profile = npu_.profile();
   const TransactionLimits limits{0, profile.columns, profile.rows};
-  const Verdict verdict = run_transaction(instructions, *invocation, memory, limits, pass_through);
+  const Verdict verdict = run_transaction(instructions, *invocation, memory, limits, watchdog, pass_through);
   health->txn_op_index = verdict.operation_index;
   return verdict;
 }

@@ -98,7 +98,10 @@ class HwContext : public std::enable_shared_from_this<HwContext> {
   void abort(bool for_good);
   void run_next();
   Execution execute(const Job& job);
-  Verdict run_packet(const ErtPacket& packet, const NpuMemory& memory, HealthRecord* health) const;
+  // Is it still the one that runs? Not after the context or the device was taken down.
+  bool is_front(const Job& job) const;
+  Verdict run_packet(const ErtPacket& packet, const NpuMemory& memory, Watchdog& watchdog,
+                     HealthRecord* health) const;
   // Ends the front job, lets its waiters go and starts the next.
   void end_front(const std::shared_ptr<Job>& job, const Execution& execution);
   static void write_outcome(const Job& job, const Execution& execution);

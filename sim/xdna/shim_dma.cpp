@@ -98,7 +98,7 @@ bool ShimDma::addresses_of(unsigned column, unsigned bd, bool for_write, std::ve
     if (!host) return false;
     for (std::uint64_t k = 0; k < d.length_words; ++k) {
       const std::uint64_t address = *host + walk(d, k) * 4;
-      if (!memory_.covers(address, 4, for_write)) return false;
+      if (!watchdog_.step() || !memory_.covers(address, 4, for_write)) return false;
       words->push_back(address);
     }
     advance_iteration(registers_, column, bd, d);
@@ -127,7 +127,8 @@ bool ShimDma::push(unsigned column, Queue queue, std::uint32_t word) {
   std::deque<std::uint32_t>& stream = streams_[key];
   for (const std::uint64_t address : words) {
     std::uint32_t value = 0;
-    if (!memory_.read(address, std::as_writable_bytes(std::span(&value, 1)))) return false;
+    if (!watchdog_.step() || !memory_.read(address, std::as_writable_bytes(std::span(&value, 1))))
+      return false;
     stream.push_back(value);
   }
   if (issues_token) ++channel.tokens;
@@ -141,7 +142,7 @@ bool ShimDma::move(Key key) {
     for (const std::uint64_t address : channel.waiting.front()) {
       const std::uint32_t value = stream.front();
       stream.pop_front();
-      if (!memory_.write(address, std::as_bytes(std::span(&value, 1)))) return false;
+      if (!watchdog_.step() || !memory_.write(address, std::as_bytes(std::span(&value, 1)))) return false;
     }
     if (channel.waiting_tokens.front()) ++channel.tokens;
     channel.waiting.pop_front();

@@ -16,6 +16,7 @@
 
 #include "sim/xdna/npu_memory.h"
 #include "sim/xdna/tile_registers.h"
+#include "sim/xdna/watchdog.h"
 
 namespace understudy::xdna {
 
@@ -29,8 +30,8 @@ class ShimDma {
   // The shim sees host memory at its address plus this.
   static constexpr std::uint64_t kDdrOffset = 0x80000000;
 
-  ShimDma(TileRegisters& registers, const NpuMemory& memory, bool pass_through)
-      : registers_(registers), memory_(memory), pass_through_(pass_through) {}
+  ShimDma(TileRegisters& registers, const NpuMemory& memory, Watchdog& watchdog, bool pass_through)
+      : registers_(registers), memory_(memory), watchdog_(watchdog), pass_through_(pass_through) {}
 
   struct Queue {
     DmaDirection direction;
@@ -39,7 +40,8 @@ class ShimDma {
   // The task queue behind a register offset of a shim tile, if it is one.
   static std::optional<Queue> queue_at(std::uint32_t offset);
 
-  // A word written to a task queue. False: an address outside every BO, or an invalid descriptor.
+  // A word written to a task queue. False: an address outside every BO, an invalid descriptor, or the
+  // watchdog stopped it.
   bool push(unsigned column, Queue queue, std::uint32_t word);
   // Consumes completion tokens; false: there are none, and none will ever come.
   bool take_token(unsigned column, Queue queue);
@@ -59,6 +61,7 @@ class ShimDma {
 
   TileRegisters& registers_;
   const NpuMemory& memory_;
+  Watchdog& watchdog_;
   const bool pass_through_;
   std::map<std::pair<Key, DmaDirection>, Channel> channels_;
   std::map<Key, std::deque<std::uint32_t>> streams_;  // words read by MM2S and not yet taken by S2MM

@@ -35,11 +35,12 @@ constexpr std::size_t kPretranslatedArguments = 5;
 class Run {
  public:
   Run(std::vector<std::uint32_t> words, const Invocation& invocation, const NpuMemory& memory,
-      const TransactionLimits& limits, bool pass_through)
+      const TransactionLimits& limits, Watchdog& watchdog, bool pass_through)
       : words_(std::move(words)),
         invocation_(invocation),
         limits_(limits),
-        dma_(registers_, memory, pass_through) {}
+        watchdog_(watchdog),
+        dma_(registers_, memory, watchdog, pass_through) {}
 
   Verdict run() {
     if (words_.size() < kHeaderWords) return error(0);
@@ -55,6 +56,7 @@ class Run {
         case Step::kDone:
           break;
         case Step::kBad:
+          if (watchdog_.stopped()) return {Verdict::Kind::kStopped, index};
           return error(index);
         case Step::kNever:
           return {Verdict::Kind::kUnsupported, index};
@@ -168,6 +170,7 @@ class Run {
   std::vector<std::uint32_t> words_;
   const Invocation& invocation_;
   const TransactionLimits limits_;
+  const Watchdog& watchdog_;
   TileRegisters registers_;
   ShimDma dma_;
 };
@@ -175,10 +178,11 @@ class Run {
 }  // namespace
 
 Verdict run_transaction(std::span<const std::byte> instructions, const Invocation& invocation,
-                        const NpuMemory& memory, const TransactionLimits& limits, bool pass_through) {
+                        const NpuMemory& memory, const TransactionLimits& limits, Watchdog& watchdog,
+                        bool pass_through) {
   std::vector<std::uint32_t> words(instructions.size() / 4);
   if (!words.empty()) std::memcpy(words.data(), instructions.data(), words.size() * 4);
-  return Run(std::move(words), invocation, memory, limits, pass_through).run();
+  return Run(std::move(words), invocation, memory, limits, watchdog, pass_through).run();
 }
 
 bool is_pass_through_pdi(std::span<const std::byte> pdi) {

@@ -12,6 +12,7 @@
 
 #include "sim/xdna/ert.h"
 #include "sim/xdna/npu_memory.h"
+#include "sim/xdna/watchdog.h"
 
 namespace understudy::xdna {
 
@@ -19,6 +20,7 @@ struct Verdict {
   enum class Kind : std::uint8_t {
     kCompleted,
     kError,        // malformed stream or an access outside the context's memory
+    kStopped,      // the watchdog ended it
     kUnsupported,  // waits for something only AIE cores (or an unknown design) can do
   };
   Kind kind = Kind::kCompleted;
@@ -32,7 +34,8 @@ struct TransactionLimits {
 };
 
 Verdict run_transaction(std::span<const std::byte> instructions, const Invocation& invocation,
-                        const NpuMemory& memory, const TransactionLimits& limits, bool pass_through);
+                        const NpuMemory& memory, const TransactionLimits& limits, Watchdog& watchdog,
+                        bool pass_through);
 
 // A PDI made for this simulator: a design whose shim channels are wired MM2S -> S2MM, column by column.
 inline constexpr char kPassThroughPdiMagic[] = "UNDERSTUDY PASS-THROUGH";

@@ -418,6 +418,45 @@ TEST_F(HwctxTest, CloseDuringACommandReleasesEverything) {
   EXPECT_EQ(machine_.ledger().live_count(ObjectKind::kSyncobj), 0u);
 }
 
+// Descriptors that are legal one by one, but together move more than any watchdog waits for.
+std::vector<std::uint32_t> endless_program() {
+  constexpr std::uint32_t kWords = 4096, kMostRepeats = 255u << 16;
+  TxnBuilder program;
+  program.block_write(0x1D000, {kWords, 0, 0, 0, 0, 0, 0, 1u << 25}).patch(0x1D004, 0);
+  for (std::uint64_t words = 0; words <= Watchdog::kMaxWords; words += std::uint64_t{256} * kWords)
+    program.write(0x1D214, kMostRepeats);
+  return program.words();
+}
+
+TEST_F(HwctxTest, EndlessTransferEndsInTimeoutAndTheContextGoesOn) {
+  const std::uint32_t context = make_context(false);
+  const Bo source = make_mapped(AMDXDNA_BO_SHARE, 16384);
+  const auto program = endless_program();
+  const Bo endless = make_start_cu(make_instructions(program), static_cast<std::uint32_t>(program.size()),
+                                   {source.address()});
+  std::uint64_t sequence = 0;
+  ASSERT_EQ(exec(context, endless.handle, {source.handle}, &sequence), 0);
+  EXPECT_EQ(wait(sequence), 0);
+  EXPECT_EQ(state_of(endless), static_cast<std::uint32_t>(ErtState::kTimeout));
+
+  const auto nothing = TxnBuilder().raw({5}).words();
+  const Bo next = make_start_cu(make_instructions(nothing), static_cast<std::uint32_t>(nothing.size()), {});
+  ASSERT_EQ(exec(context, next.handle, {}, &sequence), 0);
+  EXPECT_EQ(wait(sequence), 0);
+  EXPECT_EQ(state_of(next), static_cast<std::uint32_t>(ErtState::kCompleted));
+}
+
+TEST_F(HwctxTest, ContextDestroyedInAnEndlessTransferAbortsIt) {
+  const std::uint32_t context = make_context(false);
+  const Bo source = make_mapped(AMDXDNA_BO_SHARE, 16384);
+  const auto program = endless_program();
+  const Bo endless = make_start_cu(make_instructions(program), static_cast<std::uint32_t>(program.size()),
+                                   {source.address()});
+  ASSERT_EQ(exec(context, endless.handle, {source.handle}), 0);
+  EXPECT_EQ(destroy_context(context), 0);
+  EXPECT_EQ(state_of(endless), static_cast<std::uint32_t>(ErtState::kAbort));
+}
+
 Settings legacy_settings() {
   Settings settings;
   settings.flavour.amdxdna = "legacy";

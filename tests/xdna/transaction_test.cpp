@@ -9,7 +9,8 @@ const TransactionLimits kStrix{0, 8, 6};
 
 Verdict run(std::vector<std::uint32_t> words) {
   const NpuMemory memory(std::make_shared<DeviceHeap>(0, false), {});
-  return run_transaction(std::as_bytes(std::span(words)), Invocation{}, memory, kStrix, false);
+  Watchdog watchdog([] { return true; });
+  return run_transaction(std::as_bytes(std::span(words)), Invocation{}, memory, kStrix, watchdog, false);
 }
 
 std::vector<std::uint32_t> program(std::vector<std::uint32_t> operations, std::uint32_t count) {
@@ -52,6 +53,22 @@ TEST(Transaction, MalformedStreams) {
 
 TEST(Transaction, BlockWriteShorterThanItsHeaderIsAnError) {
   EXPECT_EQ(run(program({1, 0, 0, 8}, 1)).kind, Verdict::Kind::kError);
+}
+
+TEST(Watchdog, StopsForeverAtItsLimit) {
+  Watchdog watchdog([] { return true; }, 2);
+  EXPECT_TRUE(watchdog.step());
+  EXPECT_TRUE(watchdog.step());
+  EXPECT_FALSE(watchdog.step());
+  EXPECT_TRUE(watchdog.stopped());
+}
+
+TEST(Watchdog, StopsWhatNobodyWants) {
+  bool wanted = true;
+  Watchdog watchdog([&] { return wanted; });
+  for (std::uint64_t word = 0; word < Watchdog::kAskEveryWords; ++word) ASSERT_TRUE(watchdog.step());
+  wanted = false;
+  EXPECT_FALSE(watchdog.step());
 }
 
 TEST(ErtPacket, FirstNonZeroMaskWordChoosesTheCu) {
