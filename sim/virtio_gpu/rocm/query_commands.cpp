@@ -121,7 +121,7 @@ RocmContext::Answer RocmContext::query_array(const QueryCommand& command) {
     VhsakmtReply reply = TRY(make_reply(request.hdr, sizeof(Response) + payload_bytes));
     std::vector<Element> elements(count);
     reply.set_ret(ret_of(fill(elements)));
-    std::memcpy(reply.bytes().data() + sizeof(Response), elements.data(), payload_bytes);
+    std::ranges::copy(std::as_bytes(std::span(elements)), reply.bytes().subspan(sizeof(Response)).begin());
     return std::optional(std::move(reply));
   };
   switch (request.type) {
