@@ -5,9 +5,9 @@
 // object.
 //
 // Sleeping: a signal that has an event of a driver is waited for in that driver; devices raise the event when
-// they finish, and stores from the CPU raise it when somebody sleeps. A signal without one is changed by CPU
-// code only (there is no GPU, or no event was left) and is waited for on the bell, a futex shared by all of
-// them.
+// they finish, and stores from the CPU raise it when somebody sleeps. A signal without one (there is no GPU,
+// or no event was left) is waited for on the bell, a futex that stores from the CPU wake; where a GPU might
+// write it, the sleeper looks again every few milliseconds.
 //
 // Lifetime: SignalPool owns the slots; a Signal lives as long as somebody holds it, and its slot is not used
 // again before. Thread-safe.

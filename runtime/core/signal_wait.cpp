@@ -9,8 +9,9 @@ namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kSpinNs = 20'000;
-// A wait that mixes both kinds of signals cannot sleep in two places; it looks again after this time.
-constexpr uint32_t kMixedWaitMs = 2;
+// Where a change might not wake the sleeper, it looks again after this time.
+constexpr uint32_t kLookAgainMs = 2;
+constexpr uint64_t kLookAgainNs = kLookAgainMs * kNsPerMs;
 
 uint64_t deadline_after(uint64_t timeout_ns) {
   uint64_t deadline = 0;
@@ -95,7 +96,9 @@ void SignalSleeper::arm() {
 
 void SignalSleeper::sleep(uint64_t timeout_ns) {
   if (waits_.empty()) {
-    pool_.bell().sleep(epoch_, timeout_ns);
+    // A device changes signals without ringing the bell.
+    const bool devices_write = pool_.events() != nullptr;
+    pool_.bell().sleep(epoch_, devices_write ? std::min(timeout_ns, kLookAgainNs) : timeout_ns);
     return;
   }
   uint32_t timeout_ms = UINT32_MAX;
@@ -103,8 +106,13 @@ void SignalSleeper::sleep(uint64_t timeout_ns) {
     timeout_ms =
         static_cast<uint32_t>(std::min<uint64_t>((timeout_ns + kNsPerMs - 1) / kNsPerMs, UINT32_MAX - 1));
   }
-  if (needs_bell_) timeout_ms = std::min(timeout_ms, kMixedWaitMs);
-  (void)pool_.events()->wait_any(waits_, timeout_ms);
+  // Nobody can sleep in two places.
+  if (needs_bell_) timeout_ms = std::min(timeout_ms, kLookAgainMs);
+  const Result<WaitOutcome> outcome = pool_.events()->wait_any(waits_, timeout_ms);
+  if (!outcome || outcome.value() == WaitOutcome::kDestroyed) {
+    pool_.bell().sleep(epoch_, std::min(timeout_ns, kLookAgainNs));
+    return;
+  }
   std::copy(waits_.end() - static_cast<std::ptrdiff_t>(driver_events_.size()), waits_.end(),
             driver_events_.begin());
 }

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <thread>
 
+#include <hsa/amd_hsa_signal.h>
+
 #include "tests/runtime/hsa_fixture.h"
 
 namespace hsa_rt::test {
@@ -155,6 +157,27 @@ TEST_F(Signals, ThousandsOfSignalsOutnumberTheEvents) {
   wait_for_zero(signals.back());
   storer.join();
   for (const hsa_signal_t signal : signals) ASSERT_HSA(hsa_signal_destroy(signal));
+}
+
+// Nothing but looking again can end this wait: no event is left for the device to raise, and a wait without
+// end has no timeout to save it.
+TEST_F(Signals, ADeviceEndsTheWaitForASignalWithoutAnEvent) {
+  if (gpus.empty()) GTEST_SKIP() << "needs a GPU";
+  constexpr size_t kSize = 1 << 20;
+  void* source = allocate_shared(kSize);
+  void* target = allocate_shared(kSize);
+  std::memset(source, 0x5a, kSize);
+  std::vector<hsa_signal_t> signals;
+  for (int i = 0; i < 5000; ++i) signals.push_back(make_signal(1));
+  ASSERT_EQ(reinterpret_cast<amd_signal_t*>(signals.back().handle)->event_id, 0u);
+  ASSERT_HSA(hsa_amd_memory_async_copy(target, gpus[0], source, gpus[0], kSize, 0, nullptr, signals.back()));
+  EXPECT_EQ(hsa_signal_wait_scacquire(signals.back(), HSA_SIGNAL_CONDITION_EQ, 0, UINT64_MAX,
+                                      HSA_WAIT_STATE_BLOCKED),
+            0);
+  EXPECT_EQ(std::memcmp(source, target, kSize), 0);
+  for (const hsa_signal_t signal : signals) ASSERT_HSA(hsa_signal_destroy(signal));
+  EXPECT_HSA(hsa_amd_memory_pool_free(source));
+  EXPECT_HSA(hsa_amd_memory_pool_free(target));
 }
 
 class Queues : public HsaTest {
