@@ -1,6 +1,6 @@
-#include "runtime/driver/kfd/sdma_packets.h"
+#include "runtime/driver/amdgpu/sdma_packets.h"
 
-namespace hsa_rt::kfd {
+namespace hsa_rt::amdgpu {
 namespace {
 
 enum Opcode : uint32_t {
@@ -115,4 +115,4 @@ void SdmaWriter::cache_control(uint32_t control) {
   put(0);
 }
 
-}  // namespace hsa_rt::kfd
+}  // namespace hsa_rt::amdgpu

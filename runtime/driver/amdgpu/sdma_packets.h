@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace hsa_rt::kfd {
+namespace hsa_rt::amdgpu {
 
 struct SdmaVariant {
   uint64_t max_copy_bytes = 0x3fffff;  // what one COPY_LINEAR can carry
@@ -52,4 +52,4 @@ class SdmaWriter {
   std::vector<uint32_t> dwords_;
 };
 
-}  // namespace hsa_rt::kfd
+}  // namespace hsa_rt::amdgpu
