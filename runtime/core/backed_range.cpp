@@ -15,15 +15,28 @@ uint64_t alignment_for(const AllocationRequest& request) {
                                                                                          : kPageBytes;
 }
 
+// Where new memory of `device` goes; `reserved` stays empty when the device decides.
+Result<uint64_t> choose_address(const Device& device, uint64_t size, uint64_t alignment,
+                                ReservedRange& reserved) {
+  if (device.places_memory()) return AllocationRequest::kPlacedByDevice;
+  reserved = TRY(ReservedRange::reserve(size, alignment));
+  return reserved.span().base;
+}
+
+AddressSpan span_of(const ReservedRange& reserved, const Memory& memory) {
+  if (reserved.span().size != 0) return reserved.span();
+  return {memory.fixed_address(), memory.size_bytes()};
+}
+
 }  // namespace
 
 BackedRange::BackedRange(ReservedRange reserved, std::shared_ptr<Memory> memory)
-    : reserved_(std::move(reserved)), range_(reserved_.span(), std::move(memory), 0) {}
+    : reserved_(std::move(reserved)), range_(span_of(reserved_, *memory), memory, 0) {}
 
 Result<std::unique_ptr<BackedRange>> BackedRange::allocate(Device& backing, AllocationRequest request,
                                                            std::span<const AccessRequest> access) {
-  ReservedRange reserved = TRY(ReservedRange::reserve(request.size_bytes, alignment_for(request)));
-  request.bound_address = reserved.span().base;
+  ReservedRange reserved;
+  request.bound_address = TRY(choose_address(backing, request.size_bytes, alignment_for(request), reserved));
   std::shared_ptr<Memory> memory = TRY(backing.allocate(request));
   return finish(std::move(reserved), std::move(memory), access);
 }
@@ -47,8 +60,9 @@ Result<std::unique_ptr<BackedRange>> BackedRange::import(std::span<const std::sh
 
 Result<std::unique_ptr<BackedRange>> BackedRange::register_user_memory(
     Device& device, const AddressSpan& host, std::span<const AccessRequest> access) {
-  ReservedRange reserved = TRY(ReservedRange::reserve(host.size));
-  std::shared_ptr<Memory> memory = TRY(device.register_user_memory(host, reserved.span().base));
+  ReservedRange reserved;
+  const uint64_t address = TRY(choose_address(device, host.size, kPageBytes, reserved));
+  std::shared_ptr<Memory> memory = TRY(device.register_user_memory(host, address));
   return finish(std::move(reserved), std::move(memory), access);
 }
 

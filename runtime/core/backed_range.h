@@ -1,5 +1,6 @@
-// BackedRange: a reserved range wholly filled with memory made for exactly these addresses. What pool
-// allocations, imported buffers and the runtime's own shared structures (signals, queues) are made of.
+// BackedRange: a range wholly filled with memory made for exactly these addresses, which are reserved here
+// or, where the device places memory itself, by its driver. What pool allocations, imported buffers and the
+// runtime's own shared structures (signals, queues) are made of.
 //
 // Not thread-safe; the owner orders access changes.
 #pragma once
@@ -15,13 +16,14 @@ namespace hsa_rt {
 
 class BackedRange {
  public:
-  // `request.bound_address` is chosen here. `size_bytes` is a page multiple.
+  // `request.bound_address` is chosen here or by the device. `size_bytes` is a page multiple.
   static Result<std::unique_ptr<BackedRange>> allocate(Device& backing, AllocationRequest request,
                                                        std::span<const AccessRequest> access);
   // The memory behind a dma-buf, from the first of `drivers` that knows it. ENODEV: none does.
   static Result<std::unique_ptr<BackedRange>> import(std::span<const std::shared_ptr<Driver>> drivers,
                                                      int dmabuf_fd, std::span<const AccessRequest> access);
-  // The caller's own pages, reached by `device` (and others of its driver) at the new range's addresses.
+  // The caller's own pages, reached by `device` (and others of its driver) at the new range's addresses. The
+  // CPU has no business there.
   static Result<std::unique_ptr<BackedRange>> register_user_memory(Device& device, const AddressSpan& host,
                                                                    std::span<const AccessRequest> access);
 
@@ -43,7 +45,7 @@ class BackedRange {
   static Result<std::unique_ptr<BackedRange>> finish(ReservedRange reserved, std::shared_ptr<Memory> memory,
                                                      std::span<const AccessRequest> access);
 
-  ReservedRange reserved_;
+  ReservedRange reserved_;  // empty: the driver's
   MappedRange range_;
 };
 

@@ -87,7 +87,7 @@ SvmRanges* Runtime::svm() const {
 
 bool Runtime::supports_dmabuf() const {
   for (const auto& driver : drivers_) {
-    if (driver->id() != DriverId::kHost && !driver->devices().empty()) return true;
+    if (driver->shares_dmabufs() && !driver->devices().empty()) return true;
   }
   return false;
 }

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <new>
 
@@ -80,6 +81,12 @@ SignalPool::~SignalPool() {
   for (const Event& event : free_events_) {
     persist([&] { return events_->destroy_event(event); });
   }
+}
+
+bool SignalPool::devices_write() const {
+  return std::ranges::any_of(access_, [](const AccessRequest& request) {
+    return !request.agent->device().shares_cpu_page_tables();
+  });
 }
 
 Status<std::shared_ptr<Signal>> SignalPool::create(hsa_signal_value_t initial_value, bool sleepable) {

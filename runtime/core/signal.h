@@ -6,8 +6,8 @@
 //
 // Sleeping: a signal that has an event of a driver is waited for in that driver; devices raise the event when
 // they finish, and stores from the CPU raise it when somebody sleeps. A signal without one (there is no GPU,
-// or no event was left) is waited for on the bell, a futex that stores from the CPU wake; where a GPU might
-// write it, the sleeper looks again every few milliseconds.
+// the driver has none, or no event was left) is waited for on the bell, a futex that stores from the CPU
+// wake; where a GPU might write it, the sleeper looks again every few milliseconds.
 //
 // Lifetime: SignalPool owns the slots; a Signal lives as long as somebody holds it, and its slot is not used
 // again before. Thread-safe.
@@ -137,6 +137,8 @@ class SignalPool {
   bool forget(hsa_signal_t handle);
 
   EventSource* events() const { return events_; }
+  // Whether a device may change a signal behind the CPU's back.
+  bool devices_write() const;
   SignalBell& bell() { return bell_; }
 
  private:

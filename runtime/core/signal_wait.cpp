@@ -97,8 +97,7 @@ void SignalSleeper::arm() {
 void SignalSleeper::sleep(uint64_t timeout_ns) {
   if (waits_.empty()) {
     // A device changes signals without ringing the bell.
-    const bool devices_write = pool_.events() != nullptr;
-    pool_.bell().sleep(epoch_, devices_write ? std::min(timeout_ns, kLookAgainNs) : timeout_ns);
+    pool_.bell().sleep(epoch_, pool_.devices_write() ? std::min(timeout_ns, kLookAgainNs) : timeout_ns);
     return;
   }
   uint32_t timeout_ms = UINT32_MAX;

@@ -1,6 +1,7 @@
 #include "runtime/driver/driver.h"
 #include "runtime/driver/host/host_driver.h"
 #include "runtime/driver/kfd/kfd_driver.h"
+#include "runtime/driver/virtio/virtio_driver.h"
 #include "runtime/driver/xdna/xdna_driver.h"
 
 namespace hsa_rt {
@@ -12,6 +13,7 @@ using Opener = Result<std::shared_ptr<Driver>> (*)();
 constexpr Opener kOpeners[] = {
     kfd::KfdDriver::of_process,
     xdna::XdnaDriver::open,
+    virtio::VirtioDriver::open,
 };
 
 bool is_absent(Errno error) {

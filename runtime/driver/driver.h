@@ -48,13 +48,18 @@ class Device {
   // shared virtual addressing. Such a device sees a mapping as soon as the CPU's page tables have it.
   virtual bool shares_cpu_page_tables() const = 0;
 
+  // True when the device itself chooses the addresses of bound memory, because they must also suit somebody
+  // the core cannot ask.
+  virtual bool places_memory() const { return false; }
+
   virtual Result<std::shared_ptr<Memory>> allocate(const AllocationRequest& request) = 0;
 
   // The right for this device to use `memory`, whoever owns it. Same driver and same device file: a borrowed
   // handle. Anything else goes through a dma-buf that is closed again before the call returns.
   virtual Result<std::unique_ptr<Share>> attach(std::shared_ptr<Memory> memory) = 0;
 
-  // The caller's own pages, for use at `device_address` (page-aligned like `host`) on devices of this driver.
+  // The caller's own pages, for use at `device_address` (page-aligned like `host`, or kPlacedByDevice) on
+  // devices of this driver.
   virtual Result<std::shared_ptr<Memory>> register_user_memory(const AddressSpan& host,
                                                                uint64_t device_address);
 
@@ -112,6 +117,9 @@ class Driver {
   virtual DriverId id() const = 0;
   virtual std::string_view name() const = 0;
   virtual std::span<const std::unique_ptr<Device>> devices() const = 0;
+
+  // Whether the memory of its devices can go to other drivers and processes as dma-bufs.
+  virtual bool shares_dmabufs() const { return true; }
 
   // CPU nodes as this driver's topology lists them; empty when it lists none.
   virtual std::span<const DeviceInfo> host_nodes() const { return {}; }

@@ -57,9 +57,11 @@ enum class Placement : uint8_t {
 struct AllocationRequest {
   uint64_t size_bytes = 0;
   Placement placement = Placement::kDevice;
-  // Non-zero: the memory is for this address on every device and nowhere else (pool memory). Zero: it has no
-  // address until it is mapped, and may be mapped many times (vmem).
+  // Non-zero: the memory is for this address on every device and nowhere else (pool memory), kPlacedByDevice
+  // where only the device can choose it (Device::places_memory). Zero: it has no address until it is mapped,
+  // and may be mapped many times (vmem).
   uint64_t bound_address = 0;
+  static constexpr uint64_t kPlacedByDevice = UINT64_MAX;
   bool fine_grained = false;
   bool uncached = false;
   bool executable = false;
@@ -91,8 +93,8 @@ class Memory {
   virtual Result<UniqueFd> export_dmabuf() const = 0;
   // What to mmap for the bytes from `offset` on. EPERM: the CPU cannot reach this memory.
   virtual Result<CpuSource> cpu_source(uint64_t offset) const = 0;
-  // Where the process sees byte 0 of memory that the driver has placed itself (kDeviceHeap); 0 for all other
-  // memory.
+  // Where devices see byte 0 of memory that the driver has placed itself (kDeviceHeap, kPlacedByDevice); 0
+  // for all other memory. The driver keeps these addresses free of anything else.
   virtual uint64_t fixed_address() const { return 0; }
 
   // Closes and forgets the memory when `memory` is its last reference (EBUSY otherwise). If the driver

@@ -15,6 +15,7 @@ class HostDriver final : public Driver {
   DriverId id() const override { return DriverId::kHost; }
   std::string_view name() const override { return "host"; }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
+  bool shares_dmabufs() const override { return false; }
   Result<std::shared_ptr<Memory>> import_dmabuf(int, uint64_t) override { return Errno{ENODEV}; }
 
  private:

@@ -1,0 +1,66 @@
+#include "runtime/driver/virtio/host_object.h"
+
+#include <vector>
+
+#include "runtime/base/persist.h"
+#include "runtime/driver/virtio/host_channel.h"
+
+namespace hsa_rt::virtio {
+
+HostObject::HostObject(HostChannel& channel, Kind kind, VirtioFile::Blob blob, const AddressSpan& span)
+    : channel_(channel), blob_(std::move(blob)), span_(span), registered_(kind == Kind::kUserPages) {}
+
+HostObject::~HostObject() {
+  persist([this] { return close(); });
+}
+
+Result<void> HostObject::map(uint32_t node) {
+  const std::lock_guard guard(lock_);
+  std::map<uint32_t, uint64_t> nodes = uses_by_node_;
+  if (++nodes[node] == 1) TRY(map_exactly(nodes));
+  uses_by_node_ = std::move(nodes);
+  return {};
+}
+
+Result<void> HostObject::unmap(uint32_t node) {
+  const std::lock_guard guard(lock_);
+  std::map<uint32_t, uint64_t> nodes = uses_by_node_;
+  if (--nodes[node] == 0) {
+    nodes.erase(node);
+    TRY(map_exactly(nodes));
+  }
+  uses_by_node_ = std::move(nodes);
+  return {};
+}
+
+Result<void> HostObject::map_exactly(const std::map<uint32_t, uint64_t>& nodes) {
+  MemoryRequest request{};
+  std::vector<uint32_t> node_ids;
+  for (const auto& [node, uses] : nodes) node_ids.push_back(node);
+  if (node_ids.empty()) {
+    request.type = vhsakmt::VHSAKMT_CCMD_MEMORY_UNMAP_TO_GPU;
+    request.MemoryAddress = span_.base;
+  } else {
+    request.type = vhsakmt::VHSAKMT_CCMD_MEMORY_MAP_TO_GPU_NODES;
+    request.map_to_GPU_nodes_args.MemoryAddress = span_.base;
+    request.map_to_GPU_nodes_args.MemorySizeInBytes = span_.size;
+    request.map_to_GPU_nodes_args.NumberOfNodes = node_ids.size();
+  }
+  MemoryAnswer answer{};
+  return channel_.memory(request, answer, node_ids);
+}
+
+Result<void> HostObject::close() {
+  if (registered_) {
+    MemoryRequest request{};
+    request.type = vhsakmt::VHSAKMT_CCMD_MEMORY_DEREG_MEM;
+    request.MemoryAddress = span_.base;
+    request.res_id = blob_.resource_id;
+    MemoryAnswer answer{};
+    TRY(channel_.memory(request, answer));
+    registered_ = false;
+  }
+  return GemRef::release(blob_.gem);
+}
+
+}  // namespace hsa_rt::virtio
