@@ -68,8 +68,7 @@ Result<std::shared_ptr<HostObject>> VirtioDevice::allocate_on_host(uint64_t size
     (void)channel().memory(give_back, answer);
     return blob.error();
   }
-  auto object =
-      std::make_shared<HostObject>(channel(), HostObject::Kind::kAllocation, std::move(blob).value(), span);
+  auto object = std::make_shared<HostObject>(channel(), std::move(blob).value(), span);
   driver_.remember(object);
   return object;
 }
@@ -87,32 +86,11 @@ Result<std::shared_ptr<Memory>> VirtioDevice::register_user_memory(const Address
   std::shared_ptr<HostObject> object;
   if (pages.known) object = driver_.object_of(pages.blob.resource_id);
   if (object == nullptr) {
-    object = TRY(register_on_host(std::move(pages.blob), host.size));
+    object = TRY(HostObject::register_user_pages(channel(), std::move(pages.blob), host.size, info_.node_id));
     driver_.remember(object);
   }
   return std::shared_ptr<Memory>(
       std::make_shared<VirtioMemory>(*this, std::move(object), pages.offset, host.size));
-}
-
-Result<std::shared_ptr<HostObject>> VirtioDevice::register_on_host(VirtioFile::Blob blob,
-                                                                   uint64_t size_bytes) {
-  MemoryRequest request{};
-  request.type = vhsakmt::VHSAKMT_CCMD_MEMORY_MAP_USERPTR;
-  request.res_id = blob.resource_id;
-  MemoryAnswer answer{};
-  TRY(channel().memory(request, answer));
-  const uint64_t address = answer.map_userptr_rsp.userptr_handle;
-  AddressSpan span;
-  if (address == 0 || !AddressSpan::make(address, size_bytes, span)) return Errno{EPROTO};
-
-  request = {};
-  request.type = vhsakmt::VHSAKMT_CCMD_MEMORY_REG_MEM_WITH_FLAG;
-  request.res_id = blob.resource_id;
-  request.reg_mem_with_flag.MemoryAddress = span.base;
-  request.reg_mem_with_flag.MemorySizeInBytes = span.size;
-  request.reg_mem_with_flag.MemFlags.ui32.HostAccess = 1;
-  TRY(channel().memory(request, answer));
-  return std::make_shared<HostObject>(channel(), HostObject::Kind::kUserPages, std::move(blob), span);
 }
 
 Result<std::unique_ptr<Share>> VirtioDevice::attach(std::shared_ptr<Memory> memory) {

@@ -46,7 +46,6 @@ class VirtioDevice final : public Device {
  private:
   Result<std::shared_ptr<HostObject>> allocate_on_host(uint64_t size_bytes, uint32_t node,
                                                        const vhsakmt::HsaMemFlags& flags, bool mappable);
-  Result<std::shared_ptr<HostObject>> register_on_host(VirtioFile::Blob blob, uint64_t size_bytes);
 
   VirtioDriver& driver_;
   const uint32_t gfx_version_;

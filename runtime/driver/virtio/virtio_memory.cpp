@@ -56,7 +56,7 @@ VirtioMemory::VirtioMemory(VirtioDevice& device, Placement placement, std::share
     : Memory(device, object->span().size, placement),
       device_(device),
       object_(std::move(object)),
-      address_(object_->span().base),
+      address_(object_->device_address()),
       cpu_visible_(cpu_visible) {}
 
 VirtioMemory::VirtioMemory(VirtioDevice& device, std::shared_ptr<HostObject> object, uint64_t offset,
@@ -64,7 +64,7 @@ VirtioMemory::VirtioMemory(VirtioDevice& device, std::shared_ptr<HostObject> obj
     : Memory(device, size_bytes, Placement::kHost),
       device_(device),
       object_(std::move(object)),
-      address_(object_->span().base + offset),
+      address_(object_->device_address() + offset),
       cpu_visible_(false) {}
 
 VirtioMemory::~VirtioMemory() {
