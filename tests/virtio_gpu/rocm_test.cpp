@@ -109,6 +109,58 @@ TEST(Rocm, UserMemoryReachesTheHost) {
   ::munmap(user, kBytes);
 }
 
+TEST(Rocm, MapToNodesLeavesTheMemoryOnThoseNodesOnly) {
+  RocmGuest rocm({.host = make_host_machine(2)});
+  constexpr std::uint32_t kSecondGpuNode = 2;
+  const auto memory = rocm.make_memory(kPage);
+  ASSERT_EQ(memory.ret, 0);
+  const auto mapped_nodes = [&] {
+    Response response{};
+    EXPECT_EQ(rocm.query(vhsa::VHSAKMT_CCMD_QUERY_POINTER_INFO, response, memory.address), 0);
+    return response.ptr_info.NMappedNodes;
+  };
+  const auto map_on = [&](const std::vector<std::uint32_t>& nodes) {
+    vhsa::vhsakmt_ccmd_memory_req request{};
+    request.type = vhsa::VHSAKMT_CCMD_MEMORY_MAP_TO_GPU_NODES;
+    request.map_to_GPU_nodes_args.MemoryAddress = memory.address;
+    request.map_to_GPU_nodes_args.MemorySizeInBytes = kPage;
+    request.map_to_GPU_nodes_args.NumberOfNodes = nodes.size();
+    return rocm.memory(request, nodes);
+  };
+  ASSERT_EQ(map_on({RocmGuest::kGpuNode, kSecondGpuNode}), 0);
+  EXPECT_EQ(mapped_nodes(), 2u);
+  ASSERT_EQ(map_on({kSecondGpuNode}), 0);
+  EXPECT_EQ(mapped_nodes(), 1u);
+  ASSERT_EQ(rocm.memory(vhsa::VHSAKMT_CCMD_MEMORY_UNMAP_TO_GPU, memory.address), 0);
+  EXPECT_EQ(mapped_nodes(), 0u);
+  ::munmap(memory.bytes, kPage);
+}
+
+TEST(Rocm, RegistrationsAreCounted) {
+  RocmGuest rocm;
+  void* const user = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(user, MAP_FAILED);
+  const auto made = rocm.create_blob(++rocm.last_blob_id, kPage, guest_abi::VIRTGPU_BLOB_FLAG_USE_USERPTR,
+                                     reinterpret_cast<std::uint64_t>(user));
+  ASSERT_EQ(made.result, 0);
+  ASSERT_EQ(rocm.memory(vhsa::VHSAKMT_CCMD_MEMORY_MAP_USERPTR, 0, made.id), 0);
+  const std::uint64_t address = rocm.memory_answer.map_userptr_rsp.userptr_handle;
+  vhsa::vhsakmt_ccmd_memory_req request{};
+  request.type = vhsa::VHSAKMT_CCMD_MEMORY_REG_MEM_WITH_FLAG;
+  request.reg_mem_with_flag.MemoryAddress = address;
+  request.reg_mem_with_flag.MemorySizeInBytes = kPage;
+  request.reg_mem_with_flag.MemFlags.ui32.HostAccess = 1;
+  ASSERT_EQ(rocm.memory(request), 0);
+  ASSERT_EQ(rocm.memory(request), 0);
+  EXPECT_EQ(rocm.memory(vhsa::VHSAKMT_CCMD_MEMORY_DEREG_MEM, address), 0);
+  EXPECT_EQ(rocm.map_to_gpu(address, kPage), 0) << "registered once more";
+  EXPECT_EQ(rocm.memory(vhsa::VHSAKMT_CCMD_MEMORY_DEREG_MEM, address), 0);
+  EXPECT_NE(rocm.map_to_gpu(address, kPage), 0);
+  EXPECT_EQ(rocm.memory(vhsa::VHSAKMT_CCMD_MEMORY_DEREG_MEM, address),
+            vhsa::HSAKMT_STATUS_MEMORY_NOT_REGISTERED);
+  ::munmap(user, kPage);
+}
+
 TEST(Rocm, QueueRunsPacketsOfTheGuest) {
   RocmGuest rocm;
   constexpr std::uint64_t kRingBytes = 16 * kPage;

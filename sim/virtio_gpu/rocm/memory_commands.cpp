@@ -147,18 +147,18 @@ std::int32_t RocmContext::register_memory(const MemoryCommand& command) {
     const HsaStatus status = host.register_user(args.MemoryAddress, args.MemorySizeInBytes, args.MemFlags);
     if (const RocmObjectRef object = objects_.resource(request.res_id);
         status == HsaStatus::kSuccess && object && object->type == RocmObjectType::kUserptr)
-      object->registered = true;
+      ++object->registrations;
     return ret_of(status);
   }
   const RocmObjectRef object = objects_.resource(request.res_id);
   if (!object) return -EINVAL;
   if (object->type != RocmObjectType::kUserptr)
     return ret_of(host.register_user(args.MemoryAddress, args.MemorySizeInBytes, args.MemFlags));
-  if (!object->registered && !fill_view(*object)) return -EFAULT;
+  if (object->registrations == 0 && !fill_view(*object)) return -EFAULT;
   const HsaStatus status = host.register_user(object->address, object->size_bytes, args.MemFlags);
   if (status == HsaStatus::kSuccess) {
-    object->registered = true;
-  } else if (!object->registered) {
+    ++object->registrations;
+  } else if (object->registrations == 0) {
     thunk().process().memory().unmap_view(object->address);
   }
   return ret_of(status);

@@ -215,7 +215,8 @@ void RocmContext::free_object(const RocmObjectRef& object) {
       free_memory(*object);
       return;
     case RocmObjectType::kUserptr:
-      if (object->registered) (void)thunk().memory().deregister(object->address);
+      for (; object->registrations > 0; --object->registrations)
+        (void)thunk().memory().deregister(object->address);
       thunk().process().memory().unmap_view(object->address);
       backend_.views().free(object->address);
       return;

@@ -48,7 +48,7 @@ struct RocmObject {
   // kUserptr: pages, until they are in the view
   Backing backing;
   bool read_only = false;
-  bool registered = false;
+  std::uint32_t registrations = 0;
   // EXPORT_DMABUF and AMDGPU_IMPORT
   UniqueFd dma_buf;
   std::uint64_t export_offset = 0;

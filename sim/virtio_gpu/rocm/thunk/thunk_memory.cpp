@@ -1,6 +1,7 @@
 #include "sim/virtio_gpu/rocm/thunk/thunk_memory.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace understudy::virtio_gpu {
 namespace {
@@ -172,8 +173,11 @@ HsaStatus ThunkMemory::map_on_gpus(Allocation& allocation, std::span<const std::
 }
 
 HsaStatus ThunkMemory::unmap_from_gpus(Allocation& allocation) const {
-  if (allocation.mapped.empty()) return HsaStatus::kSuccess;
-  std::vector<std::uint32_t> ids(allocation.mapped.begin(), allocation.mapped.end());
+  return unmap_from_gpus(allocation, {allocation.mapped.begin(), allocation.mapped.end()});
+}
+
+HsaStatus ThunkMemory::unmap_from_gpus(Allocation& allocation, std::vector<std::uint32_t> ids) const {
+  if (ids.empty()) return HsaStatus::kSuccess;
   const HostAddressSpace::Staged staged(gpus_.process().memory(), std::as_writable_bytes(std::span(ids)));
   kfd_ioctl_unmap_memory_from_gpu_args args{};
   args.handle = allocation.kfd_handle;
@@ -195,6 +199,15 @@ HsaStatus ThunkMemory::map_on_nodes(std::uint64_t address, std::uint64_t size_by
     const TopologyNode* const node = topology_.node(node_id);
     if (!node) return HsaStatus::kInvalidNode;
     if (node->is_gpu()) gpu_ids.push_back(node->gpu_id());
+  }
+  if (const auto entry = entry_of(address); entry != table_.end()) {
+    // Registered memory is always mapped on all.
+    if (entry->second.kind == Kind::kUser) return map(address, size_bytes, alternate);
+    std::vector<std::uint32_t> others;
+    std::ranges::set_difference(entry->second.mapped, std::set(gpu_ids.begin(), gpu_ids.end()),
+                                std::back_inserter(others));
+    if (const HsaStatus status = unmap_from_gpus(entry->second, others); status != HsaStatus::kSuccess)
+      return status;
   }
   return map_allocation(address, size_bytes, gpu_ids, alternate);
 }
@@ -251,8 +264,11 @@ HsaStatus ThunkMemory::register_user(std::uint64_t address, std::uint64_t size_b
   const auto& wanted = flags.ui32;
   if (wanted.ExtendedCoherent && wanted.CoarseGrain) return HsaStatus::kInvalidParameter;
   if (!wanted.HostAccess || wanted.NonPaged) return HsaStatus::kNotSupported;
-  // Memory the library allocated itself needs no registering.
-  if (entry_of(address) != table_.end()) return HsaStatus::kSuccess;
+  // Memory the library allocated itself needs no registering; what is registered already is counted.
+  if (const auto entry = entry_of(address); entry != table_.end()) {
+    if (entry->second.kind == Kind::kUser) ++entry->second.registration_count;
+    return HsaStatus::kSuccess;
+  }
   if (gpus_.all().empty()) return HsaStatus::kNotSupported;
 
   Allocation allocation;
@@ -261,6 +277,7 @@ HsaStatus ThunkMemory::register_user(std::uint64_t address, std::uint64_t size_b
   allocation.size_bytes = align_up(address + size_bytes) - allocation.address;
   allocation.user_address = allocation.address;
   allocation.user_size_bytes = size_bytes;
+  allocation.registration_count = 1;
   allocation.flags = flags;
   allocation.gpu_id = gpus_.all().front().node->gpu_id();
   std::uint32_t kfd_flags = KFD_IOC_ALLOC_MEM_FLAGS_USERPTR | KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE;
@@ -278,6 +295,7 @@ HsaStatus ThunkMemory::deregister(std::uint64_t address) {
   const auto entry = entry_of(address);
   if (entry == table_.end()) return HsaStatus::kMemoryNotRegistered;
   if (entry->second.kind != Kind::kUser) return HsaStatus::kSuccess;
+  if (--entry->second.registration_count != 0) return HsaStatus::kSuccess;
   (void)unmap_from_gpus(entry->second);
   return free(entry->first);
 }

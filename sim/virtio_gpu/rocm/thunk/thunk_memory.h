@@ -36,6 +36,7 @@ class ThunkMemory {
     // kUser: as it was registered
     std::uint64_t user_address = 0;
     std::uint64_t user_size_bytes = 0;
+    std::uint64_t registration_count = 0;
   };
 
   ThunkMemory(const HostGpus& gpus, const Topology& topology);
@@ -45,7 +46,7 @@ class ThunkMemory {
   HsaResult<std::uint64_t> allocate(std::uint64_t node_id, std::uint64_t size_bytes, hsa::HsaMemFlags flags,
                                     std::uint64_t address);
   HsaStatus free(std::uint64_t address);
-  // On these GPUs, or on all. `alternate` is set for memory whose address on the GPU is its own.
+  // On all GPUs, or on exactly these. `alternate` is set for memory whose address on the GPU is its own.
   HsaStatus map(std::uint64_t address, std::uint64_t size_bytes, std::uint64_t& alternate);
   HsaStatus map_on_nodes(std::uint64_t address, std::uint64_t size_bytes,
                          std::span<const std::uint32_t> nodes, std::uint64_t& alternate);
@@ -70,6 +71,7 @@ class ThunkMemory {
   void free_on_kfd(const Allocation& allocation) const;
   HsaStatus map_on_gpus(Allocation& allocation, std::span<const std::uint32_t> gpu_ids) const;
   HsaStatus unmap_from_gpus(Allocation& allocation) const;
+  HsaStatus unmap_from_gpus(Allocation& allocation, std::vector<std::uint32_t> ids) const;
   HsaStatus map_scratch(std::uint64_t address, std::uint64_t size_bytes);
   HsaStatus map_allocation(std::uint64_t address, std::uint64_t size_bytes,
                            std::span<const std::uint32_t> gpu_ids, std::uint64_t& alternate);
