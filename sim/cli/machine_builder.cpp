@@ -55,8 +55,8 @@ std::shared_ptr<Machine> make_host(const MachineDescription& description) {
 void add_virtio_gpu(Machine& machine, const MachineDescription& description) {
   const virtio_gpu::ParsedRequest parsed = virtio_gpu::parse_request(description.virtio_gpu);
   if (parsed.problem) throw UsageError("--virtio-gpu: " + *parsed.problem);
-  const virtio_gpu::AddedDevice added =
-      virtio_gpu::add_device(machine, make_host(description), parsed.request);
+  machine.run_on(make_host(description));
+  const virtio_gpu::AddedDevice added = virtio_gpu::add_device(machine, machine.host(), parsed.request);
   if (added.problem) throw UsageError("--virtio-gpu: " + *added.problem);
 }
 

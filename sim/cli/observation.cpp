@@ -106,13 +106,14 @@ void ObservationPlan::add_suppressions(const std::string& path) {
 void Observation::install() {
   for (const faults::Plan& plan : plan_.faults) ensure_injector().add(plan);
   if (plan_.traces.empty() && !plan_.statistics) return;
-  tracer_ = std::make_shared<trace::Tracer>(plan_.filter);
+  tracer_ = std::make_shared<trace::Tracer>(plan_.filter, machine_.host().get());
   for (const TraceOutput& output : plan_.traces) tracer_->add(open_sink(output));
   if (plan_.statistics) {
     statistics_ = std::make_shared<trace::Statistics>();
     tracer_->add(statistics_);
   }
   machine_.hooks().install(tracer_);
+  if (machine_.host()) machine_.host()->hooks().install(tracer_);
 }
 
 std::string Observation::inject(std::string_view plan_text) {

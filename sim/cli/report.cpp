@@ -22,6 +22,12 @@ std::string actor_line(std::string_view role, const Actor& actor, std::uint64_t 
                      actor.tid);
 }
 
+std::string finding_text(std::string_view machine, const Finding& finding, std::uint64_t started_ns) {
+  return fmt::format("understudy: {}{}: {}\n", machine, finding_kind_name(finding.kind), finding.text) +
+         actor_line("made", finding.made, started_ns) + actor_line("first", finding.first, started_ns) +
+         actor_line("now", finding.actor, started_ns);
+}
+
 // The ledger names a call by its command word when no table has it.
 bool is_unknown_number(const Ledger::UnsupportedCall& call) {
   return call.name.starts_with("0x");
@@ -36,20 +42,32 @@ nlohmann::json actor_json(const Actor& actor, std::uint64_t started_ns) {
           {"time_ms", milliseconds(actor.time_ns, started_ns)}};
 }
 
+nlohmann::json finding_json(const Finding& finding, std::uint64_t started_ns) {
+  return {{"kind", finding_kind_name(finding.kind)},
+          {"text", finding.text},
+          {"call", actor_json(finding.actor, started_ns)},
+          {"first", actor_json(finding.first, started_ns)},
+          {"made", actor_json(finding.made, started_ns)}};
+}
+
 }  // namespace
 
 void Report::drop_suppressed() {
-  std::erase_if(findings, [this](const Finding& finding) {
+  const auto is_suppressed = [this](const Finding& finding) {
     const std::string line = fmt::format("{}: {}", finding_kind_name(finding.kind), finding.text);
     return std::any_of(suppressed.begin(), suppressed.end(),
                        [&](const std::string& glob) { return glob_matches(glob, line); });
-  });
+  };
+  std::erase_if(findings, is_suppressed);
+  std::erase_if(host_findings, is_suppressed);
 }
 
 std::int64_t Report::fatal_count() const {
-  return std::count_if(findings.begin(), findings.end(), [this](const Finding& finding) {
+  const auto is_fatal = [this](const Finding& finding) {
     return std::find(fatal.begin(), fatal.end(), finding.kind) != fatal.end();
-  });
+  };
+  return std::count_if(findings.begin(), findings.end(), is_fatal) +
+         std::count_if(host_findings.begin(), host_findings.end(), is_fatal);
 }
 
 std::string Report::text() const {
@@ -60,10 +78,19 @@ std::string Report::text() const {
       ++leaks[{finding.made.pid, finding.made.process}];
       continue;
     }
-    text += fmt::format("understudy: {}: {}\n", finding_kind_name(finding.kind), finding.text);
-    text += actor_line("made", finding.made, started_ns);
-    text += actor_line("first", finding.first, started_ns);
-    text += actor_line("now", finding.actor, started_ns);
+    text += finding_text("", finding, started_ns);
+  }
+  unsigned host_leaks = 0;
+  for (const Finding& finding : host_findings) {
+    if (finding.kind == FindingKind::kLeak && !list_leaks) {
+      ++host_leaks;
+      continue;
+    }
+    text += finding_text("host: ", finding, started_ns);
+  }
+  if (host_leaks > 0) {
+    text += fmt::format("understudy: host: {} object{} of the guest not given back (--leaks lists them)\n",
+                        host_leaks, host_leaks == 1 ? "" : "s");
   }
   for (const auto& [process, count] : leaks) {
     text += fmt::format(
@@ -106,16 +133,12 @@ std::string Report::text() const {
 
 std::string Report::json() const {
   nlohmann::json root = {{"version", 1}, {"seed", seed}};
-  for (const char* list :
-       {"findings", "abrupt_ends", "shimless_clients", "leftover_clients", "unsupported_calls"})
+  for (const char* list : {"findings", "host_findings", "abrupt_ends", "shimless_clients", "leftover_clients",
+                           "unsupported_calls"})
     root[list] = nlohmann::json::array();
-  for (const Finding& finding : findings) {
-    root["findings"].push_back({{"kind", finding_kind_name(finding.kind)},
-                                {"text", finding.text},
-                                {"call", actor_json(finding.actor, started_ns)},
-                                {"first", actor_json(finding.first, started_ns)},
-                                {"made", actor_json(finding.made, started_ns)}});
-  }
+  for (const Finding& finding : findings) root["findings"].push_back(finding_json(finding, started_ns));
+  for (const Finding& finding : host_findings)
+    root["host_findings"].push_back(finding_json(finding, started_ns));
   for (const AbruptEnd& end : abrupt_ends) {
     nlohmann::json held = nlohmann::json::array();
     for (const LedgerLine& line : end.held)

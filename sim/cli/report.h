@@ -31,6 +31,7 @@ struct AbruptEnd {
 
 struct Report {
   std::vector<Finding> findings;
+  std::vector<Finding> host_findings;  // on the machine a virtual one runs on
   std::vector<AbruptEnd> abrupt_ends;
   std::vector<door::ShimlessClient> shimless_clients;
   std::vector<LeftoverClient> leftover_clients;

@@ -120,8 +120,7 @@ class Server {
                       root_.channel_path(), std::strerror(channel.error().number())));
     channel_ = std::move(channel).value();
     channel_->set_administration([this](door::MessageKind kind, std::string_view payload) {
-      return kind == door::kInject ? observation_.inject(payload)
-                                   : ledger_text(machine_.ledger(), started_ns_);
+      return kind == door::kInject ? observation_.inject(payload) : list_ledgers();
     });
     MachineInfo info;
     info.supervisor = ::getppid();
@@ -143,6 +142,7 @@ class Server {
     machine_.sweep();
     Report report;
     report.findings = machine_.ledger().findings();
+    if (const auto& host = machine_.host()) report.host_findings = findings_on(*host);
     report.shimless_clients = door_->shimless_clients();
     if (second_door_) {
       for (door::ShimlessClient& client : second_door_->shimless_clients())
@@ -176,6 +176,21 @@ class Server {
     const std::lock_guard lock(abrupt_ends_mutex_);
     if (abrupt_ends_.size() < kMaxAbruptEnds)
       abrupt_ends_.push_back({client.pid(), client.name(), std::move(held)});
+  }
+
+  std::string list_ledgers() {
+    std::string text = ledger_text(machine_.ledger(), started_ns_);
+    if (machine_.host()) text += ledger_text(machine_.host()->ledger(), started_ns_, "host: ");
+    return text;
+  }
+
+  // The guest has ended; what its machine's process still holds on the host, the guest has left there.
+  static std::vector<Finding> findings_on(Machine& host) {
+    for (const ClientRef& client : host.clients().all()) {
+      wait_for(kSettlePatience, [&] { return host.ledger().held_by(*client).empty(); });
+      host.ledger().note_exit(*client);
+    }
+    return host.ledger().findings();
   }
 
   std::vector<LeftoverClient> handle_leftover(bool end_clients) {

@@ -50,6 +50,11 @@ class Machine {
   // Keeps a driver's device object alive as long as the machine.
   void keep(std::shared_ptr<void> device) { kept_.push_back(std::move(device)); }
 
+  // The machine this one runs on, which it keeps alive; null for one that is not virtual. Set before clients
+  // come.
+  const std::shared_ptr<Machine>& host() const { return host_; }
+  void run_on(std::shared_ptr<Machine> host) { host_ = std::move(host); }
+
   // Opens a node for a caller: the one way for every door. Traced and subject to faults.
   Result<FileRef> open(Node& node, const Caller& caller, int open_flags);
 
@@ -75,6 +80,7 @@ class Machine {
 
   const Settings settings_;
   const std::string socket_prefix_;
+  std::shared_ptr<Machine> host_;
   std::unique_ptr<Clock> clock_;
   Reactor reactor_;
   Ledger ledger_;

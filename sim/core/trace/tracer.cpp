@@ -6,7 +6,9 @@
 
 namespace understudy::trace {
 
-Tracer::~Tracer() { finish(); }
+Tracer::~Tracer() {
+  finish();
+}
 
 void Tracer::add(std::shared_ptr<Sink> sink) {
   const std::lock_guard lock(sink_mutex_);
@@ -26,6 +28,7 @@ void Tracer::end(const Call& call, int value) {
     if (auto entry = entries_.extract(call.serial())) record.entry = std::move(entry.mapped());
   }
   record.node = call.file() ? call.file()->label() : std::string();
+  if (&call.machine() == host_ && !record.node.empty()) record.node.insert(0, "host:");
   if (!call_matches(filter_.call, call.name()) || !glob_matches(filter_.node, record.node)) return;
   if (filter_.failures_only && value >= 0) return;
   record.serial = call.serial();

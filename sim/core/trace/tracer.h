@@ -1,7 +1,7 @@
-// Tracer: the machine's TraceHook: turns calls into records for its sinks.
+// Tracer: a machine's TraceHook, also its host's: turns calls into records for its sinks.
 //
-// Owner: Machine::hooks. Units: ns. Errors: none. Thread-safety: begin and end come from many threads; sinks are
-// serialised by sink_mutex_, which is a leaf.
+// Owner: Machine::hooks. Units: ns. Errors: none. Thread-safety: begin and end come from many threads; sinks
+// are serialised by sink_mutex_, which is a leaf.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,8 @@ struct Filter {
 
 class Tracer : public TraceHook {
  public:
-  explicit Tracer(Filter filter) : filter_(std::move(filter)) {}
+  // Nodes of `host`, the machine a virtual machine runs on, are named "host:NODE".
+  explicit Tracer(Filter filter, const Machine* host = nullptr) : filter_(std::move(filter)), host_(host) {}
   ~Tracer() override;
   void add(std::shared_ptr<Sink> sink);
 
@@ -34,6 +35,7 @@ class Tracer : public TraceHook {
 
  private:
   const Filter filter_;
+  const Machine* const host_;
   std::mutex entry_mutex_;
   std::unordered_map<std::uint64_t, std::vector<std::byte>> entries_;  // by call serial
   std::mutex sink_mutex_;

@@ -35,6 +35,8 @@ void VirtioGpuFile::create_context_locked(const Call* call) {
   context_.created = true;
   context_.entry = gpu().machine().ledger().open(ObjectKind::kContext, call,
                                                  "context " + std::to_string(context_id_) + " on " + label());
+  // It ends with the file; no call gives it back.
+  context_.entry.keep_for_life();
 }
 
 void VirtioGpuFile::release() {
